@@ -42,12 +42,13 @@ class DeferSync(Codemod):
         them.
 
     When it is left:
-        The number is needed in each iteration: it is printed, shown by a progress bar, compared, returned, or kept
-        where the loop reads it, or in a list that is not a new one before the loop, or may grow very long. The
-        iteration waits for the device anyway. The loop reads a clock, which would show when work was queued and no
-        longer when it was done. Other functions, or code after an exception, may see the sum. It is divided by a number
-        in the loop, which CUDA rounds otherwise. It starts from something else than a number that is written out. The
-        device may be one that has no floats of 64 bits.
+        The number is needed in each iteration: it is printed, shown by a progress bar, compared, returned, also by a
+        function that trains on one batch (``total += step(batch)``), or kept where the loop reads it, or in a list that
+        is not a new one before the loop, or may grow very long. The iteration waits for the device anyway. The loop
+        reads a clock, which would show when work was queued and no longer when it was done. Other functions, or code
+        after an exception, may see the sum. It is divided by a number in the loop, which CUDA rounds otherwise. It
+        starts from something else than a number that is written out. The device may be one that has no floats of 64
+        bits.
 
     Results:
         The same sums and lists, bit for bit, as numbers of Python's wherever the script reads them.

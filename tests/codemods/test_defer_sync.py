@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from kit import check_leaves, check_rewrites
+from kit import check_leaves, check_rewrites, check_silent
 
 from codemods.rules.defer_sync import DeferSync
 from tests.training import run_script
@@ -473,3 +473,63 @@ def test_a_sum_is_left(lines: tuple[str, str, str], expected: tuple[str, str]) -
     at, because = expected
 
     check_leaves(DeferSync, HEAD + code, because.format(f"line {line_of(code, at)}"))
+
+
+RETURNED = (
+    "{} returns its value in each iteration (line {{}}): return the tensor, detached, and ask for its number as seldom"
+    " as that is read"
+)
+STEP_FUNCTION = "def step(x, y):\n" + "".join(f"{line[4:]}\n" for line in STEP.splitlines())
+IN_FUNCTIONS = {
+    "a function returns the number of a batch": (
+        f"{STEP_FUNCTION}    return loss.item()\n\n\ntotal = 0.0\nfor x, y in batches:\n    total += step(x, y)\n",
+        "step(x, y)\n",
+    ),
+    "by a name": (
+        f"{STEP_FUNCTION}    value = loss.item()\n    return value, out\n\n\n"
+        "losses = []\nfor x, y in batches:\n    value, _ = step(x, y)\n    losses.append(value)\n",
+        "value, _ = step",
+    ),
+    "a method does": (
+        "class Trainer:\n    def step(self, x, y):\n"
+        + "".join(f"    {line}\n" for line in STEP_FUNCTION.splitlines()[1:])
+        + "        return loss.item()\n\n\ntrainer = Trainer()\nfor x, y in batches:\n    print(trainer.step(x, y))\n",
+        "print(trainer",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "call"), IN_FUNCTIONS.values(), ids=IN_FUNCTIONS)
+def test_what_a_function_returns_in_each_iteration_is_left(code: str, call: str) -> None:
+    because = RETURNED.format("'step()'").format(line_of(code, call))
+
+    check_leaves(DeferSync, HEAD + code, because)
+
+
+def test_what_a_function_returns_on_the_cpu_is_left_for_that() -> None:
+    code = f"{STEP_FUNCTION}    return loss.item()\n\n\ntotal = 0.0\nfor x, y in batches:\n    total += step(x, y)\n"
+    head = HEAD.replace('"cuda" if torch.cuda.is_available() else "cpu"', '"cpu"')
+
+    because = "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
+    check_leaves(DeferSync, head + code, because)
+
+
+NOT_IN_LOOPS = {
+    "the function is called once": f"{STEP_FUNCTION}    return loss.item()\n\n\nprint(step(*batches[0]))\n",
+    "few iterations call it": (
+        f"{STEP_FUNCTION}    return loss.item()\n\n\nfor i, (x, y) in enumerate(batches):\n    model(x.to(device))\n"
+        "    if i % 100 == 0:\n        print(step(x, y))\n"
+    ),
+    "the number stays in the function": (
+        f"{STEP_FUNCTION}    value = loss.item()\n\n\nfor x, y in batches:\n    step(x, y)\n"
+    ),
+    "a loop of its own comes before": (
+        "def count():\n    n = 0\n    for x, y in batches:\n        n = n + 1\n    return model(x.to(device)).sum().item()\n\n\n"
+        "for epoch in range(2):\n    print(count())\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", NOT_IN_LOOPS.values(), ids=NOT_IN_LOOPS)
+def test_what_is_not_returned_in_each_iteration_is_not_mentioned(code: str) -> None:
+    check_silent(DeferSync, HEAD + code)

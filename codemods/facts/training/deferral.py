@@ -11,7 +11,8 @@ from codemods.dataflow.source import last_name, unparsed, walk
 from codemods.dataflow.values import HostTensor, Literal
 from codemods.facts.devices.cuda_use import capture, no_cuda
 from codemods.facts.devices.readings import is_copy_to_host, reading, waits
-from codemods.facts.reach import own
+from codemods.facts.loops import module_of
+from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.apart import other_device, why_apart
 from codemods.facts.training.deferred_lists import DeferredList
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Module
+    from codemods.dataflow.source import Callee, Module
     from codemods.facts.devices.readings import Reading
     from codemods.facts.script import Script
     from codemods.facts.training.totals import Loop
@@ -39,13 +40,57 @@ Outcome: TypeAlias = "tuple[ast.AST, Deferral | Reason]"
 def outcomes(script: Script) -> Iterator[Outcome]:
     """What the module reads from the device in each iteration: sums that can stay there, and why the others cannot."""
     found: dict[Loop, list[Reading]] = {}
+    outside: list[Reading] = []
     for call in script.module.nodes(ast.Call):
         one = reading(script.flow, script.module, call)
-        loop = step_loop(script.flow, script.module, call) if one is not None else None
-        if one is not None and loop is not None and rare_suite(script.module, loop, call) is None:
+        if one is None:
+            continue
+        loop = step_loop(script.flow, script.module, call)
+        if loop is None:
+            outside.append(one)
+        elif rare_suite(script.module, loop, call) is None:
             found.setdefault(loop, []).append(one)
     for loop, readings in found.items():
         yield from _Iteration(script, loop, _outermost(readings)).outcomes()
+    for one in _outermost(outside):
+        reason = _why_returned(script, one)
+        if reason is not None:
+            yield one.node, _obstacle_of_script(script) or reason
+
+
+def _why_returned(script: Script, one: Reading) -> Reason | None:
+    """That a function returns the number in each iteration of a loop that calls it; None where it does not."""
+    function = one.module.function(one.node)
+    if function is None or isinstance(function, ast.Lambda) or not _is_returned(one.module, function, one.node):
+        return None
+    for call in script.flow.callers(function):
+        where = module_of(script.flow, call)
+        loop = step_loop(script.flow, where, call)
+        if loop is not None and rare_suite(where, loop, call) is None:
+            text = f"'{function.name}()' returns its value in each iteration ({HERE}):"
+            remedy = "return the tensor, detached, and ask for its number as seldom as that is read"
+            return Reason("needed-each-step", text, (at(where, call),), remedy)
+    return None
+
+
+def _is_returned(module: Module, function: Callee, node: ast.expr) -> bool:
+    """Whether a number is in what the function returns, itself or by a name that it is assigned to."""
+    statement = module.statement(node)
+    if isinstance(statement, ast.Return):
+        return True
+    names = {each.id for each in stores(statement) if isinstance(each, ast.Name)}
+    is_assigned = isinstance(statement, (ast.Assign, ast.AnnAssign)) and bool(names)
+    returned = (each for one in own(function, ast.Return) for each in walk(one))
+    return is_assigned and any(isinstance(each, ast.Name) and each.id in names for each in returned)
+
+
+def _obstacle_of_script(script: Script) -> Reason | None:
+    """What speaks against all of it in each loop of the script."""
+    if not script.may_use_cuda:
+        return no_cuda(script)
+    if script.framework is not None and not script.is_accelerated:
+        return Reason("framework", f"{script.framework} runs the training loop")
+    return other_device(script) or capture(script)
 
 
 def _outermost(readings: list[Reading]) -> list[Reading]:
@@ -111,12 +156,7 @@ class _Iteration:
 
     def _obstacle(self) -> Reason | None:
         """What speaks against all of it."""
-        script = self.script
-        if not script.may_use_cuda:
-            return no_cuda(script)
-        if script.framework is not None and not script.is_accelerated:
-            return Reason("framework", f"{script.framework} runs the training loop")
-        return other_device(script) or capture(script) or self._why_unordered() or self._why_compiled()
+        return _obstacle_of_script(self.script) or self._why_unordered() or self._why_compiled()
 
     def _why_unordered(self) -> Reason | None:
         """Where the wait in each iteration keeps an order that nothing else does: of streams, and of copies."""
