@@ -37,7 +37,8 @@ class DeviceCtor(Codemod):
         others later, such as the order of a loader. What devices may round otherwise: ``linspace``, ``arange`` of
         floats. Gradients are asked for of the tensor on the host. The copy is cast as well, or gives each element of
         ``expand()`` memory of its own. Other streams run, or what is written as the device may be something else.
-        Outside of loops nothing is said.
+        Items of data sets are made where CUDA may not be used. Outside of loops nothing is said, but of closures that
+        an optimizer calls in each step.
 
     Results:
         The same values, bit for bit, in the same number format. Without CUDA it is the same tensor on the CPU.
@@ -50,7 +51,11 @@ class DeviceCtor(Codemod):
     gain = UNMEASURED
     needs_cuda = True
     phases = frozenset({Phase.COPIES, Phase.FORWARD, Phase.OTHER})
-    causes = words("draws-elsewhere other-arguments other-result other-stream unknown-arguments unknown-device")
+    causes = words(
+        """
+        cuda-in-worker draws-elsewhere other-arguments other-result other-stream unknown-arguments unknown-device
+        """
+    )
     examples = (
         Rewrites(
             before="""\

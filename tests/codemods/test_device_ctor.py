@@ -268,3 +268,61 @@ def test_the_losses_are_the_same_bits_on_the_cpu() -> None:
 
     assert result.after.count("device=device") == 2
     assert run_script(result.after) == run_script(text)
+
+
+CLOSURE = """\
+optimizer = torch.optim.LBFGS(model.parameters())
+
+
+def closure():
+    optimizer.zero_grad()
+    loss = (model(data[0].to(device)) - torch.ones(8, 1).to(device)).square().mean()
+    loss.backward()
+    return loss
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("optimizer.step(closure)\n", id="one step calls it again and again"),
+        pytest.param("for _ in range(9):\n    optimizer.step(closure=closure)\n", id="by the parameter's name"),
+    ],
+)
+def test_a_closure_runs_again_and_again(step: str) -> None:
+    code = HEAD + CLOSURE + step
+    new = code.replace("torch.ones(8, 1).to(device)", "torch.ones(8, 1, device=device)")
+
+    check_rewrites(DeviceCtor, code, new)
+    assert run_script(new) == run_script(code)
+
+
+def test_a_function_that_nothing_calls_is_no_closure() -> None:
+    check_silent(DeviceCtor, HEAD + CLOSURE)
+
+
+ITEMS = {
+    "an item of a data set": (
+        "class Rows(torch.utils.data.Dataset):\n    def __len__(self):\n        return 10\n\n"
+        "    def __getitem__(self, index):\n        return data[index], torch.zeros(1).to(device)\n\n\n"
+        "loader = torch.utils.data.DataLoader(Rows(), 2)\n"
+    ),
+    "what collate_fn makes": (
+        "def collate(rows):\n    return torch.stack(rows), torch.zeros(len(rows)).to(device)\n\n\n"
+        "loader = torch.utils.data.DataLoader(data, 2, collate_fn=collate)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", ITEMS.values(), ids=ITEMS)
+def test_what_worker_processes_may_run_is_left(code: str) -> None:
+    because = "worker processes may run it, and forked ones cannot use CUDA: copy the batch to the device in the training loop"
+
+    check_leaves(DeviceCtor, HEAD + code, because)
+
+
+@pytest.mark.parametrize("code", ITEMS.values(), ids=ITEMS)
+def test_what_worker_processes_make_on_the_host_is_right(code: str) -> None:
+    check_silent(DeviceCtor, HEAD + code.replace(".to(device)", ""))

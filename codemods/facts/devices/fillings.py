@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import last_name
-from codemods.dataflow.values import Choice, Literal, Plain, Tensor, library_names, without_none
+from codemods.dataflow.values import Choice, Literal, Plain, Tensor, instance, library_names, without_none
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.loops import REPEATING, loop_around
@@ -26,11 +26,12 @@ from codemods.library.fills import (
     keeps_triangle,
     spaces,
 )
-from codemods.library.kinds import is_dtype
+from codemods.library.kinds import Kind, is_dtype, kind, may
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _VARIABLE = "torch.autograd.Variable"
 _CASTS = frozenset({"to", "type"})
 _NUMBERS = (Literal, Choice, Plain)
+_ITEMS = frozenset({"__getitem__", "__getitems__", "__iter__"})
 _FORMAT_POSITION = 1
 """Where ``x.to(device, dtype)`` has the number format."""
 
@@ -65,7 +67,7 @@ def filled(script: Script) -> Iterator[Filled]:
     """The tensors of the module that are filled on the host again and again, and copied to what may be CUDA."""
     for transfer in script.transfers:
         module, call = transfer.module, transfer.call
-        if module is not script.module or transfer.method not in {"to", "cuda"}:
+        if module is not script.module or transfer.method not in {"to", "cuda"} or _stays(transfer):
             continue
         steps = tuple(_steps(script, transfer.receiver))
         maker = steps[-1] if steps else None
@@ -74,9 +76,47 @@ def filled(script: Script) -> Iterator[Filled]:
             continue
         is_there = any(each.arg in {"device", "out"} for each in maker.keywords)
         is_there = is_there or (transfer.target is not None and _is_format(script, transfer.target))
-        if is_there or loop_around(script.flow, module, call, REPEATING) is None or _stays(transfer):
+        of_item = _why_item(script, module, call)
+        if is_there or not (of_item is not None or _runs_often(script, module, call)):
             continue
-        yield Filled(transfer, maker, name, steps[:-1], _why_not(script, transfer, name, steps))
+        why_not = of_item or _why_not(script, transfer, name, steps)
+        yield Filled(transfer, maker, name, steps[:-1], why_not)
+
+
+def _runs_often(script: Script, module: Module, call: ast.Call) -> bool:
+    """Whether a loop runs it, or an optimizer that is given the function around it: a closure, in each step."""
+    if loop_around(script.flow, module, call, REPEATING) is not None:
+        return True
+    function = module.function(call)
+    return function is not None and any(
+        function is each.site
+        for where in script.modules
+        for step in where.nodes(ast.Call)
+        if isinstance(step.func, ast.Attribute) and step.func.attr == "step"
+        if may(script.flow, script.flow.values(step.func.value), Kind.OPTIMIZER)
+        for given in arguments_of(step)
+        for each in script.flow.values(given)
+    )
+
+
+def _why_item(script: Script, module: Module, call: ast.Call) -> Reason | None:
+    """Why it belongs into no item of a data set, and into no ``collate_fn``."""
+    function = module.function(call)
+    if function is None or not (_makes_items(script, function) or _collates(script, function)):
+        return None
+    text = "worker processes may run it, and forked ones cannot use CUDA:"
+    return Reason("cuda-in-worker", text, remedy="copy the batch to the device in the training loop")
+
+
+def _makes_items(script: Script, function: Callee) -> bool:
+    owner = script.flow.owner(function)
+    is_item = getattr(function, "name", "") in _ITEMS
+    return is_item and owner is not None and kind(script.flow, instance(owner)) is Kind.DATASET
+
+
+def _collates(script: Script, function: Callee) -> bool:
+    given = (each.arguments.get("collate_fn") for each in script.loaders)
+    return any(function is value.site for each in given if each is not None for value in each.values)
 
 
 def _steps(script: Script, node: ast.expr) -> Iterator[ast.Call]:
