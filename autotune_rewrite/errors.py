@@ -25,3 +25,7 @@ class FileError(Exception):
         cell = "" if self.cell is None else f":cell {self.cell}"
         line = "" if self.line is None else f":{self.line}"
         return f"{self.path}{cell}{line}: {self.message}"
+
+
+class NotPythonError(FileError):
+    """A file that is not Python, or not yet, as while it is written."""

@@ -9,6 +9,8 @@ import click
 from autotune_rewrite.cli.findings import print_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from autotune_rewrite.rewriting.results import Site
 
 _HELP = """\
@@ -26,14 +28,13 @@ class Asking:
         """Nothing was answered yet."""
         self._for_all: bool | None = None
 
-    def __call__(self, path: str, site: Site, before: str, after: str) -> bool:
+    def __call__(self, path: str, site: Site, texts: Callable[[], tuple[str, str]]) -> bool:
         """Whether a change is wanted.
 
         Args:
             path: The file.
             site: What is changed.
-            before: The text of the program now.
-            after: The text with this change alone.
+            texts: Finds the text of the program now, and with this change alone.
 
         Raises:
             click.Abort: when there is no answer any more.
@@ -43,7 +44,7 @@ class Asking:
 
         if self._for_all is not None:
             return self._for_all
-        print_lines(text.diff(Rewrite(path, before, after), whole=False))
+        print_lines(text.diff(Rewrite(path, *texts()), whole=False))
         click.echo(f"{site.rule}  {site.message}  [{site.promise}]")
         answer = ""
         while answer not in {"y", "n", "a", "q"}:

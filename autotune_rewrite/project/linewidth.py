@@ -32,6 +32,12 @@ def find(directory: Path) -> int | None:
     return None
 
 
+def forget() -> None:
+    """Reads again, from now on, what was configured."""
+    find.cache_clear()
+    _widest.cache_clear()
+
+
 @cache  # neighbouring directories have the same ones above them
 def _widest(directory: Path) -> int | None:
     """The widest line that the files of the directory itself allow."""

@@ -13,6 +13,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.project import search_paths
@@ -21,7 +22,7 @@ from autotune_rewrite.project.imports import ALL, imports
 from codemods.library.kinds import FRAMEWORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from autotune_rewrite.project.imports import Import
 
@@ -101,15 +102,27 @@ class Project:
     """Whether torch is mentioned in one of them."""
 
 
-def projects(named: Iterable[str], tops: Iterable[str] = (), *, follow: bool = True) -> list[Project]:
+def projects(
+    named: Iterable[str],
+    tops: Iterable[str] = (),
+    *,
+    follow: bool = True,
+    opened: Mapping[str, bytes] = MappingProxyType({}),
+) -> list[Project]:
     """The projects of some Python files, in the order of their first files; each file is in one of them.
 
     Args:
         named: Files whose sites are sought.
         tops: Directories in which they were found.
         follow: Whether the sites of the modules that they import are sought, too.
+        opened: What files hold, by their real paths, whatever there is on disk.
     """
-    return _Tree(tuple(named), tuple(tops)).projects(follow=follow)
+    return _Tree(tuple(named), tuple(tops), opened).projects(follow=follow)
+
+
+def outline(path: str, data: bytes) -> tuple[object, ...]:
+    """All that ``projects`` reads of a file's text: as long as that stays, the projects do."""
+    return tuple(imports(data)), _GUARD.search(data) is not None, search_paths.added(data, path), b"torch" in data
 
 
 def project_top(directory: str, tops: Iterable[str]) -> str:
@@ -149,7 +162,7 @@ class _File:
 class _Tree:
     """The files around those named, and how they import each other."""
 
-    def __init__(self, named: tuple[str, ...], tops: tuple[str, ...]) -> None:
+    def __init__(self, named: tuple[str, ...], tops: tuple[str, ...], opened: Mapping[str, bytes]) -> None:
         self._named = {os.path.realpath(each): each for each in named}
         self._tops: dict[str, str] = {}
         self._files: dict[str, _File] = {}
@@ -160,7 +173,7 @@ class _Tree:
             for path in _walk(top):
                 if path not in self._files:
                     self._files[path] = _File(path, self._top_below(os.path.dirname(path), top))  # noqa: PTH120
-        self._data: dict[str, bytes] = {}
+        self._data: dict[str, bytes] = dict(opened)
         self._edges: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._local: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
         self._known: dict[tuple[str, _Search], _Imported] = {}

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from autotune_rewrite.errors import FileError
@@ -21,7 +22,7 @@ from autotune_rewrite.rewriting.rewrite import Text, describe, parse, rewrite_pr
 from codemods.codemod import Promise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from autotune_rewrite.project.files import Source
     from autotune_rewrite.rewriting.config import Options
@@ -126,10 +127,10 @@ def found(paths: Iterable[str], options: Options, *, follow: bool = True) -> tup
     names = [broken.get(each, each) if isinstance(each, str) else each for each in files.python_files(paths, excluded)]
     groups = projects([each for each in names if isinstance(each, str)], tops, follow=follow)
     faults = [each for each in names if isinstance(each, FileError)]
-    return faults, [_without_excluded(each, set(paths), excluded) for each in groups]
+    return faults, [without_excluded(each, set(paths), excluded) for each in groups]
 
 
-def _without_excluded(project: Project, named: Collection[str], excluded: config.Excluded) -> Project:
+def without_excluded(project: Project, named: Collection[str], excluded: config.Excluded) -> Project:
     """The project, in which modules that are left out are read only, be they imported by what is not."""
     parts = (
         replace(part, asked=part.asked and (part.path in named or not excluded(Path(part.path))))
@@ -220,7 +221,7 @@ def read_project(path: str, *, follow: bool = True, options: Options | None = No
         FileError: when the script cannot be used.
     """
     (project,) = projects([path], follow=follow)
-    parts = read(_without_excluded(project, {path}, config.Excluded(options or config.Options())))
+    parts = read(without_excluded(project, {path}, config.Excluded(options or config.Options())))
     for part, source in parts:
         if part.path == path:
             if isinstance(source, FileError):
@@ -229,12 +230,20 @@ def read_project(path: str, *, follow: bool = True, options: Options | None = No
     return parts
 
 
-def read(project: Project) -> Read:
-    """The files of a project as they are now, or what is wrong with one."""
-    return [(part, _read(part.path, as_text=project.has_torch)) for part in project.parts]
+def read(project: Project, opened: Mapping[str, Source] = MappingProxyType({})) -> Read:
+    """The files of a project as they are now, or what is wrong with one.
+
+    Args:
+        project: The files.
+        opened: What files hold, by their real paths, whatever there is on disk.
+    """
+    return [(part, _read(part.path, opened, as_text=project.has_torch)) for part in project.parts]
 
 
-def _read(path: str, *, as_text: bool) -> Source | FileError:
+def _read(path: str, opened: Mapping[str, Source], *, as_text: bool) -> Source | FileError:
+    here = opened.get(os.path.realpath(path)) if opened else None
+    if here is not None:
+        return replace(here, path=path)
     try:
         source = files.read(path)
         if as_text and not source.mentions_torch:

@@ -195,6 +195,13 @@ def _configured(directory: Path) -> Configured:
         raise written.fault(str(error)) from error
 
 
+def forget() -> None:
+    """Reads again, from now on, what lies beside files and says what runs on them: it was changed."""
+    _configured.cache_clear()
+    targets.found_from.cache_clear()
+    linewidth.forget()
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A key of the configuration, what applies, and where that is said."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from autotune_rewrite.errors import FileError
+from autotune_rewrite.errors import FileError, NotPythonError
 from autotune_rewrite.project import suppress
 from autotune_rewrite.rewriting.results import Rewrite, Site
 from autotune_rewrite.rewriting.sites import left, notes_of, objection, original_lines, site_of
@@ -158,8 +158,9 @@ def _sites(rule: Codemod, script: Script) -> list[Finding] | None:
         return None
 
 
-Ask: TypeAlias = "Callable[[str, Site, str, str], bool]"
-"""Whether a change is wanted: the file, the site, and the text of its module now and with this change alone."""
+Ask: TypeAlias = "Callable[[str, Site, Callable[[], tuple[str, str]]], bool]"
+"""Whether a change is wanted: the file, the site, and what finds the text of its module now and with this change alone,
+which takes long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -318,7 +319,7 @@ class _Work:
             return True
         module = finding.module
         site = site_of(finding, self._original[chosen.text])
-        return self._ask(module.path, site, module.text, _apply(module, finding.edits))
+        return self._ask(module.path, site, lambda: (module.text, _apply(module, finding.edits)))
 
     def _use(self, text: Text, suppressions: Suppressions, finding: Finding) -> None:
         """Notes that a comment has something to leave alone."""
@@ -424,16 +425,17 @@ def parse(
         local: See ``Module``.
 
     Raises:
-        FileError: when it is not Python that this interpreter reads.
+        NotPythonError: when it is not Python that this interpreter reads.
+        FileError: when it is nested too deeply.
     """
     with _nesting(path):
         try:
             return Module(path, text, name, is_package, local)
         except SyntaxError as error:
             said = failures.why_unreadable(error.text or "") or error.msg
-            raise FileError(path, f"not Python 3: {said}", error.lineno or 1) from error
+            raise NotPythonError(path, f"not Python 3: {said}", error.lineno or 1) from error
         except ValueError as error:
-            raise FileError(path, f"not Python: {error}", 1) from error
+            raise NotPythonError(path, f"not Python: {error}", 1) from error
 
 
 @contextlib.contextmanager
