@@ -135,6 +135,7 @@ CODES = {
     "torchfast explain loader-pin": 0,
     "torchfast facts train.py": 0,
     "torchfast clean": 0,
+    "torchfast server": 0,  # nobody speaks
     "torchfast completion bash": 0,
     "torchfast config train.py": 0,
     "torchfast profile train.py --format json > profile.json && torchfast check train.py --profile profile.json": 1,

@@ -26,6 +26,7 @@ COMMANDS = {
     "config": "config",
     "clean": "clean",
     "completion": "completing",
+    "server": "server",
 }
 """The module that holds each command."""
 
@@ -34,6 +35,7 @@ GROUPS = {
     "Run scripts": ("verify", "profile"),
     "Ask": ("rules", "explain", "facts", "config"),
     "Set up": ("completion", "clean"),
+    "Serve programs": ("server",),
 }
 """The commands, as the help shows them."""
 
