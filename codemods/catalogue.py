@@ -16,6 +16,7 @@ from codemods.rules.dataset_on_device import DatasetOnDevice
 from codemods.rules.debug_off import DebugOff
 from codemods.rules.defer_sync import DeferSync
 from codemods.rules.device_ctor import DeviceCtor
+from codemods.rules.foreach_manual_update import ForeachManualUpdate
 from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.gpu_normalize import GpuNormalize
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
@@ -72,6 +73,7 @@ ROUNDS: Rounds = (
         DeviceCtor,
         DeferSync,
         LossHistoryDetach,
+        ForeachManualUpdate,
     ),
 )
 """Rules of one round read the same facts; between rounds facts are computed anew."""

@@ -179,9 +179,9 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "several-devices": "What is added to one sum may lie on several CUDA devices. Keep a sum for each.",
         "times-steps": "The loop reads a clock. Where the host does not wait for the device, that shows when work was "
         "queued, not when it was done.",
-        "unknown-number": "What is added, or what the sum starts from, is not known to be a number of Python's, or not "
-        "whether it is an integer, or a list may have items already. Write the start out before the loop, as 0.0 "
-        "where floats are added.",
+        "unknown-number": "What is added or scaled by, or what the sum starts from, is not known to be a "
+        "number of Python's, or not whether it is an integer, or a list may have items already. Write the start out "
+        "before the loop, as 0.0 where floats are added.",
         "waits-anyway": "Something else in each iteration waits for the device, so that nothing is gained where this "
         "does not. See to that first.",
         # Gradients.
@@ -280,6 +280,14 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         'function does: by floating-point numbers, or by `float("-inf")`.',
         "weights-used": "The weights of the attention, or its scores, are used elsewhere: the fused function has none. "
         "Where they are only looked at, compute them there.",
+        # Parameters that are changed by hand.
+        "integer-buffers": "Buffers are changed beside the parameters, and some of them hold integers, which are cast "
+        "one by one. Go through `parameters()`, and copy the buffers.",
+        "not-elementwise": "What the loop does with each parameter has no counterpart among torch's functions for "
+        "lists of tensors, or it passes over some parameters.",
+        "unpaired-parameters": "Two models may have different numbers of parameters: `zip` ends with the shorter one, "
+        "lists that do not fit raise an error. Make one a `copy.deepcopy` of the other, or build both alike.",
+        "used-outside": "What the loop binds is used outside of it. Ask for it there anew.",
         # Optimizers.
         "checkpoint-loaded": "A checkpoint is loaded into the optimizer, and says how it steps: that of a plain one "
         "switches `fused` off again, and a `GradScaler` then fails.",

@@ -1,0 +1,65 @@
+"""Models of one make."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.models.alike import Alike
+
+HEAD = """\
+import copy
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.fc = nn.Linear(n, n)
+"""
+
+
+def are_alike(body: str, **others: str) -> bool:
+    found = script(HEAD + body, **others)
+    call = next(
+        each for each in found.module.nodes(ast.Call) if isinstance(each.func, ast.Name) and each.func.id == "ask"
+    )
+    one, other = call.args
+    return Alike(found.flow).holds(found.module, one, other)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("a = Net(4)\nb = copy.deepcopy(a)\nask(a, b)", True, id="a copy"),
+        pytest.param("a, b = Net(4), Net(4)\nask(a, b)", True, id="of the same arguments"),
+        pytest.param("a, b = Net(4), Net(5)\nask(a, b)", False, id="of other arguments"),
+        pytest.param("n = 4\na, b = Net(n), Net(n)\nask(a, b)", True, id="of a name"),
+        pytest.param("n = 4\na = Net(n)\nn = 5\nb = Net(n)\nask(a, b)", False, id="of a name that changes"),
+        pytest.param("def f(n): return Net(n)\na, b = f(4), Net(4)\nask(a, b)", False, id="in another function"),
+        pytest.param(
+            "def f(): return Net(4)\na, b = f(), Net(4)\nask(a, b)", True, id="of numbers in another function"
+        ),
+        pytest.param("a, b = Net(4), unknown()\nask(a, b)", False, id="not known"),
+        pytest.param(
+            "a, b = Net(4), Net(2 + 2)\nb.load_state_dict(a.state_dict())\nask(a, b)", True, id="with its weights"
+        ),
+        pytest.param("a = Net(4)\nb = copy.deepcopy(a)\ndel b.fc\nask(a, b)", False, id="one loses a layer"),
+        pytest.param("a, b = Net(4), nn.Linear(4, 4)\nask(a, b)", False, id="of other classes"),
+        pytest.param(
+            "def f(a, b): ask(a, b)\nm = Net(4)\nf(m, copy.deepcopy(m))\nf(m.fc, m.fc)", True, id="in each call"
+        ),
+        pytest.param("def f(a, b): ask(a, b)\nf(Net(4), Net(4))\nf(Net(4), Net(5))", False, id="not in each call"),
+        pytest.param("def f(a, b=None): ask(a, b)\nf(Net(4))\nf(Net(4), Net(5))", False, id="one is not given"),
+    ],
+)
+def test_which_models_are_alike(body: str, expected: bool) -> None:  # noqa: FBT001 - a parameter
+    assert are_alike(body) is expected
+
+
+def test_of_several_modules() -> None:
+    nets = "from torch import nn\ndef make():\n    return nn.Linear(4, 4)\n"
+
+    assert are_alike("from nets import make\na, b = make(), make()\nask(a, b)", nets=nets)
+    assert not are_alike("from nets import make\na, b = make(), nn.Linear(5, 4)\nask(a, b)", nets=nets)
