@@ -2,7 +2,8 @@
 
 README.md has the table of the rules, docs/rules a page for each, docs/guide/accuracy.md what README.md says of public code,
 docs/architecture.md a line for each module: the first of its docstring. The order of the lines is kept; a new module comes
-last of its package. What the guide's commands print is what they print today.
+last of its package. What the guide's commands print is what they print today, and so is the picture on README's
+first screen.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ sys.path.insert(0, str(ROOT))  # the documents of this checkout, whichever is in
 
 from autotune_rewrite.report.pages import PAGES, index, markdown_table, page  # noqa: E402 - see above
 from codemods.catalogue import RULES  # noqa: E402
-from tests import transcripts  # noqa: E402
+from tests import picture, transcripts  # noqa: E402
 
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
@@ -113,5 +114,7 @@ if __name__ == "__main__":
         path.write_text(text, encoding="utf-8")
     for path in stale_pages():
         path.unlink()
+    for path, text in picture.pictures().items():
+        path.write_text(text, encoding="utf-8")
     for path in transcripts.PAGES:
         path.write_text(transcripts.current(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -7,14 +7,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
 
 from autotune_rewrite.report.judgement import EQUALITY, SPEED
-from tests import transcripts
+from tests import picture, transcripts
 from tests.conftest import ROOT
-from tests.test_readme import options, rows
+from tests.test_readme import README, options, rows
 
 DOCS = ROOT / "docs"
 ALL = sorted(DOCS.rglob("*.md"))
@@ -30,7 +31,7 @@ def test_a_page_shows_what_its_commands_print_today(page: Path) -> None:
 def test_commands_are_shown_with_what_they_print() -> None:
     shown = [line for page in transcripts.PAGES for line in transcripts.commands(page.read_text(encoding="utf-8"))]
 
-    assert {"facts", "rewrite", "check"} <= {line.split()[1] for line in shown}
+    assert {"facts", "rewrite", "check", "verify"} <= {line.split()[1] for line in shown}
 
 
 def test_three_dots_stand_for_lines_and_for_no_other_text() -> None:
@@ -77,6 +78,35 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert [address for address in loaded if not address.startswith("https://example.org/")] == [], (
         "read from elsewhere"
     )
+
+
+def test_the_pictures_show_the_change_and_the_record_that_there_are() -> None:
+    there = {path: path.read_text(encoding="utf-8") for path in picture.PICTURES if path.exists()}
+
+    assert there == picture.pictures(), "python tests/regenerate_docs.py writes the current ones"
+    assert all(path.relative_to(ROOT).as_posix() in README for path in there)
+
+
+def test_the_pictures_load_nothing_from_elsewhere() -> None:
+    for text in picture.pictures().values():
+        root = ET.fromstring(text)  # noqa: S314 - our own
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_picture_has_about_ten_changed_lines() -> None:
+    changed = [line for line in picture.changed() if line[0] in "+-"]
+
+    assert 8 <= len(changed) <= 12
+    assert {line[0] for line in changed} == {"+", "-"}
+    assert max(map(len, changed)) <= picture.WIDTH
+
+
+def test_the_record_has_no_path_of_the_machine_that_made_it() -> None:
+    said = "".join(path.read_text(encoding="utf-8") for path in sorted(picture.RECORDS.glob("*.json")))
+
+    assert said
+    assert re.findall(r'"/[\w/.-]*', said) == []
 
 
 def test_each_answer_of_a_verdict_is_explained() -> None:
