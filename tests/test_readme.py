@@ -130,6 +130,7 @@ CODES = {
     "torchfast check src/ --diff": 1,
     "torchfast check src/ --format full": 1,
     "torchfast check src/ --format sarif --output-file torchfast.sarif": 1,
+    "torchfast review --base origin/main --output-file review.md": 2,  # there is no repository
     "python -m libcst.tool codemod --no-format -x codemods.commands.LoaderPinCommand train.py": 0,
     "torchfast rules": 0,
     "torchfast explain loader-pin": 0,

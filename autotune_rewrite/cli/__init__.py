@@ -17,6 +17,7 @@ from autotune_rewrite.cli.helping import WIDTH
 COMMANDS = {
     "rewrite": "rewrite",
     "check": "check",
+    "review": "review",
     "undo": "undo",
     "verify": "verify",
     "profile": "profile",
@@ -31,7 +32,7 @@ COMMANDS = {
 """The module that holds each command."""
 
 GROUPS = {
-    "Change scripts": ("rewrite", "check", "undo"),
+    "Change scripts": ("rewrite", "check", "review", "undo"),
     "Run scripts": ("verify", "profile"),
     "Ask": ("rules", "explain", "facts", "config"),
     "Set up": ("completion", "clean"),

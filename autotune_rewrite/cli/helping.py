@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "What is written": ("apply", "interactive", "patch", "output", "fix", "add-ignores"),
-    "What is said": ("diff", "format", "output-file", "statistics", "profile", "quiet"),
+    "What is said": ("diff", "format", "output-file", "statistics", "profile", "verified", "quiet"),
     "Which rules": ("level", "select", "ignore", "target-torch"),
     "What rules write": ("workers", "amp", "no-main-guard"),
     "Which files": ("exclude", "extend-exclude", "force-exclude"),

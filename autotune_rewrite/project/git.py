@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,30 @@ from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_CONTEXT = 3
+"""Lines around a change that the pages of a pull request show, and that can be commented on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """Which commits a change lies between."""
+
+    base: str
+    """Where the line of work here left that of the revision."""
+    revision: str
+    """What the revision names."""
+    head: str
+    """What is checked out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLine:
+    """A line of a file that a diff shows: one that was added or, near such lines, one that stayed."""
+
+    hunk: int
+    before: int | None
+    """Its number before the change; None of one that was added."""
 
 
 def has_uncommitted_changes(path: str) -> bool:
@@ -31,6 +56,90 @@ def changed_lines(path: str, revision: str) -> list[range] | None:
     Raises:
         FileError: when git is not there, does not know the revision, or has no such file.
     """
+    said = _diff(path, revision, context=0)
+    if said is None:
+        return None
+    found = re.findall(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", said, re.MULTILINE)
+    return [_lines(int(first), int(number or 1)) for first, number in found]
+
+
+def shown_lines(path: str, revision: str) -> dict[int, ShownLine] | None:
+    """The lines of a file, from 1, that a diff since a revision shows; None where git had no such file then.
+
+    Raises:
+        FileError: as ``changed_lines``.
+    """
+    said = _diff(path, revision, context=_CONTEXT)
+    if said is None:
+        return None
+    shown: dict[int, ShownLine] = {}
+    hunk = before = after = 0
+    for line in said.split("\n"):
+        head = re.match(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@", line)
+        if head is not None:
+            hunk, before, after = hunk + 1, int(head[1]), int(head[2])
+        elif hunk and line[:1] in {" ", "+"}:
+            is_new = line[0] == "+"
+            shown[after] = ShownLine(hunk, None if is_new else before)
+            after += 1
+            before += not is_new
+        elif hunk and line[:1] == "-":
+            before += 1
+    return shown
+
+
+def default_revision(path: str) -> str:
+    """The default branch of where the branch that is checked out comes from, such as ``origin/main``.
+
+    Args:
+        path: A file or a directory of the repository.
+
+    Raises:
+        FileError: when git does not know it.
+    """
+    directory = _directory(path)
+    remotes = (_git(directory, "remote") or "").split()
+    branch = (_git(directory, "symbolic-ref", "--quiet", "--short", "HEAD") or "").strip()
+    own = (_git(directory, "config", f"branch.{branch}.remote") or "").strip()
+    likely = [each for each in (own, "origin", *remotes[:1]) if each in remotes]
+    if not likely:
+        raise FileError(path, "git knows no remote there, and so no branch to compare with: --base REV names one")
+    remote = likely[0]
+    found = _git(directory, "symbolic-ref", "--quiet", "--short", f"refs/remotes/{remote}/HEAD")
+    if not found:
+        how = f"--base REV names one, or `git remote set-head {remote} --auto` asks {remote}"
+        raise FileError(path, f"git does not know the default branch of {remote}: {how}")
+    return found.strip()
+
+
+def commits(path: str, revision: str) -> Commits:
+    """The commits that a change since a revision lies between.
+
+    Raises:
+        FileError: when git is not there, or does not know the revision.
+    """
+    directory = _directory(path)
+    base = _base(directory, revision)
+    if base is None:
+        raise FileError(path, f"git knows no revision {revision!r} there")
+    named = _git(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    return Commits(base, (named or base).strip(), (_git(directory, "rev-parse", "HEAD") or "").strip())
+
+
+def path_in_repository(path: str) -> str:
+    """A file as its repository names it; as it is given where there is none."""
+    target = Path(os.path.realpath(path))
+    prefix = _git(target.parent, "rev-parse", "--show-prefix")
+    return path if prefix is None else f"{prefix.removesuffix(chr(10))}{target.name}"
+
+
+def _directory(path: str) -> Path:
+    target = Path(os.path.realpath(path))
+    return target if target.is_dir() else target.parent
+
+
+def _diff(path: str, revision: str, *, context: int) -> str | None:
+    """What was changed in a file; None where git had no such file then."""
     target = Path(os.path.realpath(path))
     base = _base(target.parent, revision)
     if base is None:
@@ -39,12 +148,11 @@ def changed_lines(path: str, revision: str) -> list[range] | None:
     if not _git(target.parent, "ls-tree", base, "--", name):
         return None
     # What users configure about diffs is for people.
-    plain = ("--no-color", "--no-ext-diff", "--no-textconv", "--unified=0")
+    plain = ("--no-color", "--no-ext-diff", "--no-textconv", f"--unified={context}", "--inter-hunk-context=0")
     said = _git(target.parent, "diff", *plain, base, "--", name)
     if said is None:
         raise FileError(path, f"git cannot say what was changed since {revision}")
-    found = re.findall(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", said, re.MULTILINE)
-    return [_lines(int(first), int(number or 1)) for first, number in found]
+    return said
 
 
 @cache

@@ -287,12 +287,13 @@ def duration(seconds: float | None) -> str:
     return f"{significant(seconds)} s" if long else f"{significant(1000 * seconds)} ms"
 
 
-def _bytes(count: int | None) -> str:
+def memory(count: int | None) -> str:
+    """Such as "12.3 MiB", from 1000 on "1.23 GiB"; empty where it is not known."""
     if not count:
         return ""
-    mebibytes = count / 2**20
-    large = float(f"{mebibytes:.3g}") >= 1000  # noqa: PLR2004 - more has no three digits
-    return f"{significant(mebibytes / 1024)} GiB" if large else f"{significant(mebibytes)} MiB"
+    size = count / 2**20
+    large = float(f"{size:.3g}") >= 1000  # noqa: PLR2004 - more has no three digits
+    return f"{significant(size / 1024)} GiB" if large else f"{significant(size)} MiB"
 
 
 def _amount(value: float | None, unit: str = "") -> str:
@@ -317,8 +318,8 @@ _ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("epoch (evaluation)", lambda seen: _with(duration(seen.epoch_seconds), duration(seen.evaluation_seconds))),
     ("waiting for data", lambda seen: "" if seen.waiting is None else _amount(100 * seen.waiting, " %")),
     ("samples/s", lambda seen: _amount(seen.samples_per_second)),
-    ("device memory (reserved)", lambda seen: _with(_bytes(seen.device_allocated), _bytes(seen.device_reserved))),
-    ("host memory", lambda seen: _bytes(seen.host_bytes)),
+    ("device memory (reserved)", lambda seen: _with(memory(seen.device_allocated), memory(seen.device_reserved))),
+    ("host memory", lambda seen: memory(seen.host_bytes)),
     ("GPU busy (energy)", lambda seen: _gpu(seen.gpu)),
 )
 """The table: names, and what stands beside them; empty where it is not known."""

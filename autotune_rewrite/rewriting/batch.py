@@ -100,6 +100,23 @@ def run(
     yield from once(in_turn(partial(process, options=options, check=check, fixes=fixes), groups))
 
 
+def run_in_units(paths: Iterable[str], options: Options, ask: Ask) -> Iterator[Result]:
+    """As ``run``, where it is said which changes can be left out alone.
+
+    Args:
+        paths: Files and directories.
+        options: What was chosen on the command line.
+        ask: Whether a change is wanted at all; it may be asked in another process.
+    """
+    errors, groups = found(paths, options)
+    yield from errors
+    yield from once(in_turn(partial(_process_in_units, options=options, ask=ask), groups))
+
+
+def _process_in_units(project: Project, options: Options, ask: Ask) -> list[Result]:
+    return process_read(read(project), options, check=False, units=True, ask=ask)
+
+
 def run_asking(paths: Iterable[str], options: Options, ask: Ask) -> Iterator[Result]:
     """As ``run``, one project after the other, where each change is asked for.
 
@@ -263,6 +280,7 @@ def process_read(  # noqa: PLR0913 - as the command line has these options
     without: frozenset[str] = frozenset(),
     bitwise: bool = False,
     fixes: bool = False,
+    units: bool = False,
     ask: Ask | None = None,
 ) -> list[Result]:
     """Put files that were read through the rules; see ``process``.
@@ -274,6 +292,7 @@ def process_read(  # noqa: PLR0913 - as the command line has these options
         without: Rules that do not run, whatever was chosen.
         bitwise: Apply only what promises the same bits, whatever was chosen.
         fixes: Find the change of each site alone, too.
+        units: Find which changes can be left out alone, too.
         ask: Whether a change is wanted; see ``run_asking``.
     """
     has_torch = any(not isinstance(source, FileError) and source.mentions_torch for _, source in parts)
@@ -293,11 +312,19 @@ def process_read(  # noqa: PLR0913 - as the command line has these options
             texts.append((source, _text(part, source, settings)))
     asked = [source for source, text in texts if text.settings is not None]
     if asked:
-        results += map(_result, asked, _found([text for _, text in texts], check=check, fixes=fixes, ask=ask))
+        results += map(
+            _result, asked, _found([text for _, text in texts], check=check, ask=ask, fixes=fixes, units=units)
+        )
     return results
 
 
-def _found(texts: Sequence[Text], *, check: bool, fixes: bool, ask: Ask | None) -> list[Rewrite | FileError]:
+def _found(
+    texts: Sequence[Text], *, check: bool, ask: Ask | None, fixes: bool, units: bool
+) -> list[Rewrite | FileError]:
+    if units:
+        from autotune_rewrite.rewriting.units import with_units
+
+        return with_units(texts, ask=ask)
     if not fixes:
         return rewrite_project(texts, check=check, ask=ask)
     from autotune_rewrite.rewriting.fixes import with_fixes

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from autotune_rewrite.rewriting.results import Rewrite, Site
-    from autotune_rewrite.rewriting.rewrite import Text
+    from autotune_rewrite.rewriting.rewrite import Ask, Text
 
 _Fixes: TypeAlias = "dict[tuple[Text, Site], tuple[Replacement, ...]]"
 
 
-def with_fixes(texts: Sequence[Text], *, check: bool) -> list[Rewrite | FileError]:
+def with_fixes(texts: Sequence[Text], *, check: bool, ask: Ask | None = None) -> list[Rewrite | FileError]:
     """What ``rewrite_project`` says, in which each site that is rewritten has its own change.
 
     Rules of a round know only the script as it is before that round. So a site of a later round has a change of its own
@@ -29,9 +29,10 @@ def with_fixes(texts: Sequence[Text], *, check: bool) -> list[Rewrite | FileErro
     Args:
         texts: The modules of a project.
         check: Find the sites only.
+        ask: Whether a change is wanted.
     """
     steps: list[Step] = []
-    said = rewrite_project(texts, check=check, steps=steps)
+    said = rewrite_project(texts, check=check, steps=steps, ask=ask)
     rounds = sorted({each.round for each in steps})
     fixes: _Fixes = {}
     for number in rounds:

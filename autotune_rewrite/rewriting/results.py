@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from autotune_rewrite.project.notebooks import Cells
+    from autotune_rewrite.rewriting.units import Units
     from codemods.codemod import Need
 
 _OF_NOTEBOOK = "the cells of a notebook are no lines of its file"
@@ -101,6 +102,8 @@ class Rewrite:
     """Of a notebook, where its cells stand in the text."""
     unused: tuple[tuple[int, str], ...] = ()
     """Lines of comments that leave nothing alone, and the comments."""
+    units: Units | None = None
+    """Which of its changes can be left out alone, where that was asked for; of a notebook that is not known."""
 
     @property
     def rules(self) -> frozenset[str]:
@@ -125,7 +128,7 @@ class Rewrite:
     def in_cells(self, cells: Cells) -> Rewrite:
         """The same of a notebook, in which no site has a change of its own."""
         sites = (replace(each, fix=(), no_fix=_OF_NOTEBOOK) if each.fix else each for each in self.sites)
-        return replace(self, cells=cells, sites=tuple(sites))
+        return replace(self, cells=cells, sites=tuple(sites), units=None)
 
     @property
     def remarks(self) -> Iterator[str]:
