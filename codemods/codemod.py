@@ -136,6 +136,9 @@ class Finding:
     """The rule that this finding builds on: where it leaves the same node, this one leaves it, too."""
     unless: str = ""
     """The rule beside which this finding brings nothing: where it leaves no site of the script, this one is left."""
+    only_with: str = ""
+    """The rule without which this finding brings nothing: where it leaves a site of the script, or finds none, this one
+    is left."""
     redraws: bool = False
     """Whether the rewritten code draws other random numbers, which a farther promise does not say."""
     because: Reason | None = None
@@ -237,6 +240,7 @@ class Codemod(ABC):
         fails: bool = True,
         after: str = "",
         unless: str = "",
+        only_with: str = "",
         redraws: bool = False,
         since: Version | None = None,
         needs: Need | None = None,
@@ -254,7 +258,13 @@ class Codemod(ABC):
             needs = "cuda" if self.needs_cuda else ""
         name = self.name()
         return Finding(
-            name, module, node, why, promise, gain, edits, fails, after, unless, redraws, since=since, needs=needs
+            *(name, module, node, why, promise, gain, edits, fails),
+            after=after,
+            unless=unless,
+            only_with=only_with,
+            redraws=redraws,
+            since=since,
+            needs=needs,
         )
 
     def left(self, module: Module, node: ast.AST, because: Reason) -> Finding:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from autotune_rewrite.errors import FileError, NotPythonError
 from autotune_rewrite.project import suppress
 from autotune_rewrite.rewriting.results import Rewrite, Site
-from autotune_rewrite.rewriting.sites import left, notes_of, objection, original_lines, site_of
+from autotune_rewrite.rewriting.sites import left, notes_of, objection, original_lines, site_of, why_idle
 from codemods.catalogue import GROUPS, ROUNDS, RULES
 from codemods.dataflow.source import Module
 from codemods.editing import conflicts
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 _MARK = "\ufeff"
 """A byte order mark: part of the file, and of no line of it for Python."""
-_WITHOUT_WORK = frozenset({"no-cuda", "never-pays-back"})
-"""Why sites are left at which there is little to compute on CUDA, whatever computes it."""
 _TOO_DEEP = "nested too deeply to be understood"
 _NOT_FOLLOWED = Reason("too-deep", "its code is nested, or calls itself, too deeply to be followed; please report this")
 _TOO_DEEP_TOGETHER = "the modules of its project are nested too deeply to be understood together; please report this"
@@ -187,6 +185,11 @@ class _Chosen:
     done: list[tuple[Site, tuple[Edit, ...]]] = field(default_factory=list)
     """The sites that are rewritten, each with its edits."""
 
+    def in_order(self, rules: Sequence[type[Codemod]]) -> list[Edit]:
+        """The edits as the round has their rules: what waited for another rule stands where it would have stood."""
+        at = {each.name(): index for index, each in enumerate(rules)}
+        return [edit for _, edits in sorted(self.done, key=lambda each: at[each[0].rule]) for edit in edits]
+
 
 class _Work:
     """The modules of a project on their way through the rounds."""
@@ -229,7 +232,7 @@ class _Work:
                 with self._fault(each.text):
                     self._decide(each)
                     if each.accepted.edits and not (self._check and is_last):
-                        self._current[each.text] = _apply(each.script.module, each.accepted.edits)
+                        self._current[each.text] = _apply(each.script.module, each.in_order(group))
                         self._forget()  # what is known is of the texts before
                 if each.done and each.text not in self._faults:
                     yield Step(each.text, number, each.script.module, tuple(each.done))
@@ -300,7 +303,7 @@ class _Work:
             reason = objection(finding, settings, script.target, suppressions) if finding.rewrites else None
             if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
                 reason = Reason("left-with-another", f"{finding.after} leaves it")
-            if reason is None and finding.unless and finding.rewrites:
+            if reason is None and (finding.unless or finding.only_with) and finding.rewrites:
                 chosen.waiting.append(finding)
                 continue
             if reason is None and not self._is_wanted(chosen, finding):
@@ -357,14 +360,7 @@ class _Work:
         modules = {each.path for each in chosen.script.modules}
         for finding in chosen.waiting:
             sites = [site for text, some in self._sites.items() if text.path in modules for site in some]
-            others = [site for site in sites if site.rule == finding.unless and site.code not in _WITHOUT_WORK]
-            reason: Reason | None = None
-            if others and all(site.rewrites for site in others):
-                reason = Reason(
-                    "idle-beside",
-                    f"{finding.unless}, in the same rewrite, leaves it nothing to do",
-                    remedy=f"--ignore {finding.unless} has it written",
-                )
+            reason = why_idle(finding, sites)
             if reason is None and not self._is_wanted(chosen, finding):
                 continue
             reason = reason or chosen.accepted.add(finding.edits)

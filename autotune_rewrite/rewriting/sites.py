@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from codemods.facts.target import Target
 
 _OLDER = "older-torch"
+_WITHOUT_WORK = frozenset({"no-cuda", "never-pays-back"})
+"""Why sites are left at which there is little to compute on CUDA, whatever computes it."""
 
 
 def objection(finding: Finding, settings: Settings, target: Target, suppressions: Suppressions) -> Reason | None:
@@ -40,6 +42,25 @@ def objection(finding: Finding, settings: Settings, target: Target, suppressions
         if target.source:
             remedy += f": {target.source} says otherwise"
         return Reason(_OLDER, words.text, words.places, remedy)
+    return None
+
+
+def why_idle(finding: Finding, sites: Sequence[Site]) -> Reason | None:
+    """Why a finding brings nothing beside what another rule does to the script, or leaves; None where it does.
+
+    Args:
+        finding: The finding.
+        sites: Those of all rules in the script.
+    """
+    other = finding.unless or finding.only_with
+    others = [site for site in sites if site.rule == other and site.code not in _WITHOUT_WORK]
+    is_whole = bool(others) and all(site.rewrites for site in others)
+    if finding.only_with and not is_whole:
+        text = f"{other}, without which it may cost more than it gains, "
+        return Reason("left-with-another", text + ("leaves a part of the script" if others else "is not applied"))
+    if finding.unless and is_whole:
+        text = f"{other}, in the same rewrite, leaves it nothing to do"
+        return Reason("idle-beside", text, remedy=f"--ignore {other} has it written")
     return None
 
 

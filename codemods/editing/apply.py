@@ -6,6 +6,7 @@ import ast
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
 
 
 _Span: TypeAlias = "tuple[int, int]"
+_LINE = "\n"
 # In UTF-8, every byte of a letter outside ASCII is above 127.
 _WORD_BYTE = re.compile(rb"[A-Za-z0-9_\x80-\xff]")
 
@@ -368,7 +370,7 @@ class _Editor(cst.CSTTransformer):
         at_start = {self.starts[node]: index for index, node in enumerate(original)}
         apart: set[tuple[int, str, bool]] = set()
         for index, node in enumerate(original):
-            for edit in sorted(self.statements.get(node, ()), key=_place_in_suite):
+            for edit in _sharing_tests(sorted(self.statements.get(node, ()), key=_place_in_suite)):
                 match edit:
                     case Insert(_, _, code, where, outside):
                         # Of several that an empty line sets apart from the statement, the first one has it.
@@ -417,6 +419,27 @@ def _indent(module: Module) -> str:
 def _place_in_suite(edit: Edit) -> int:
     """What goes above a statement comes there in the order in which it stood below; all else as it was asked for."""
     return edit.module.span(edit.statement)[0] if isinstance(edit, Move) else -1
+
+
+def _sharing_tests(edits: Sequence[Edit]) -> Sequence[Edit]:
+    """The edits; of insertions that follow each other at one place, those under one test share its ``if``."""
+    found: list[Edit] = []
+    for edit in edits:
+        last = found[-1] if found else None
+        if isinstance(edit, Insert) and isinstance(last, Insert) and _is_one_test(last, edit):
+            found[-1] = replace(last, code=f"{last.code}\n{edit.code.partition(_LINE)[2]}")
+        else:
+            found.append(edit)
+    return found
+
+
+def _is_one_test(one: Insert, other: Insert) -> bool:
+    """Whether each is a single ``if`` without ``else``, at the same place and with the same test."""
+    test, _, rest = one.code.partition(_LINE)
+    is_place = (one.anchor, one.where, one.outside) == (other.anchor, other.where, other.outside)
+    same, _, others = other.code.partition(_LINE)
+    is_test = test.startswith("if ") and test.endswith(":") and test == same
+    return is_place and is_test and all(each.startswith(" ") for part in (rest, others) for each in part.split(_LINE))
 
 
 def _any_within(offsets: Sequence[int], start: int, end: int) -> bool:

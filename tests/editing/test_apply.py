@@ -631,6 +631,25 @@ def test_what_is_inserted_after_the_last_statement_goes_along_where_it_should() 
     assert edited("a\nb\nc\n", edits) == "if x:\n    a\n    with w:\n        b\n    after\nc\n"
 
 
+def test_insertions_of_one_place_share_an_if() -> None:
+    def edits(module: Module) -> list[Edit]:
+        a, b = module.tree.body
+        return [
+            Insert(module, a, "if x:\n    one()", "after"),
+            Insert(module, a, "if x:\n    two()\n    three()", "after"),
+            Insert(module, a, "if y:\n    four()", "after"),
+            Insert(module, a, "if x:\n    five()", "after"),
+            Insert(module, b, "if x:\n    six()\nelse:\n    seven()", "after"),
+            Insert(module, b, "if x:\n    eight()", "after"),
+        ]
+
+    after = (
+        "a\nif x:\n    one()\n    two()\n    three()\nif y:\n    four()\nif x:\n    five()\n"
+        "b\nif x:\n    six()\nelse:\n    seven()\nif x:\n    eight()\n"
+    )
+    assert edited("a\nb\n", edits) == after
+
+
 def test_wraps_nest_and_of_equal_ones_the_later_is_outside() -> None:
     def edits(module: Module) -> list[Edit]:
         a, b, c = module.tree.body
