@@ -9,6 +9,7 @@ from codemods.rules.amp import Amp
 from codemods.rules.amp_migrate import AmpMigrate
 from codemods.rules.as_tensor import AsTensor
 from codemods.rules.bce_logits import BceLogits
+from codemods.rules.channels_last import ChannelsLast
 from codemods.rules.compile import Compile
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.dataset_materialize import DatasetMaterialize
@@ -65,6 +66,7 @@ ROUNDS: Rounds = (
         ZeroGradNone,
         FusedOptimizer,
         Amp,
+        ChannelsLast,
         Compile,
         CudnnBenchmark,
         Tf32Matmul,

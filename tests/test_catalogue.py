@@ -137,7 +137,7 @@ def _is_there(source: str) -> bool:
         pytest.param("loader-workers loader-persistent", {Phase.DATA}, id="loaders are waited for"),
         pytest.param("loader-pin h2d-non-blocking", {Phase.COPIES}, id="batches are copied"),
         pytest.param(
-            "amp compile cudnn-benchmark tf32-matmul",
+            "amp channels-last compile cudnn-benchmark tf32-matmul",
             {Phase.FORWARD, Phase.BACKWARD},
             id="the model computes, and its backward does",
         ),

@@ -259,6 +259,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "graph-break": "Python runs between the operations of `forward`, or makes what was compiled stale. Move it "
         "out of `forward`.",
         "inductor-fault": "Compilation fails beside this in some versions of PyTorch.",
+        "other-layout": "Something in the model, or in what the script does with it, wants images or weights in the "
+        "usual layout, or lays them out as before.",
         "late-hook": "A hook is added after the first call, which a compiled model ignores. Add it before.",
         "not-called": "The training does not call the model itself, and only that is compiled. Move the work into "
         "`forward`.",

@@ -189,7 +189,7 @@ def test_the_screen_says_it_in_words() -> None:
         "waiting for data        12.0 ms  60 % (59 to 61 %)  ##################\n",
         "    adding to gradients  0.600 ms                3 %\n",
         "1.33 times as fast  forward and loss, backward",
-        "amp, compile, cudnn-benchmark, tf32-matmul",
+        "amp, channels-last, compile, cudnn-benchmark, tf32-matmul",
         "aten::mm  2.00 ms  4 times an iteration",
         "train.py:31  item 1    CUDA waited 1 times",
         "train.py:40  bool 0.1  CUDA did not wait",

@@ -110,6 +110,11 @@ class Sizes:
         return replace(self, parts=tuple(parts))
 
     @property
+    def of_convolutions(self) -> Sizes:
+        """The convolutions of the model alone; of one of torchvision all, as little else is in it."""
+        return replace(self, parts=tuple(each for each in self.parts if each.weights.per in {Per.PIXEL, Per.MORE}))
+
+    @property
     def tensors(self) -> int:
         """How many tensors its parameters are, at the most, where it is none of torchvision: weights and biases."""
         return sum(each.count * each.tensors for each in self.parts)

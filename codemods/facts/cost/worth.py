@@ -129,6 +129,16 @@ class Worth:
         text = small if total else "no layer is wide enough for TF32 to speed up its products"
         return Reason(_CODE, text, remedy=_WHATEVER)
 
+    def why_channels_last_in_vain(self, model: Value) -> Reason | None:
+        """Why convolutions of images in another layout save nothing that could be seen; None where they may."""
+        sizes = self.networks.sizes(model)
+        parts = sizes.of_convolutions if sizes is not None else None
+        operations = self.networks.operations(model, parts, self.iterations(model)) if parts is not None else None
+        if operations is None or operations > OPERATIONS_OF_SMALL:
+            return None
+        text = f"the convolutions of an iteration compute at most {_billions(operations)} operations"
+        return Reason(_CODE, f"{text}: launching them takes longer, whatever the layout", remedy=_WHATEVER)
+
     def why_fused_in_vain(self, models: Iterable[Value]) -> Reason | None:
         """Why a step in one kernel saves nothing that could be seen; None where it may, or that is not known."""
         found = [self.networks.sizes(each) for each in models]

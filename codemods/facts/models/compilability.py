@@ -53,7 +53,7 @@ def draws(model: Model) -> bool:
     """Whether calling the model may draw random numbers: dropout, or noise made in ``forward``."""
     if any(layer_draws(layer) for layer in model.layers if isinstance(layer, Made)):
         return True
-    calls = (node for function in _code(model) for node in _own(function) if isinstance(node, ast.Call))
+    calls = (node for function in code_of(model) for node in _own(function) if isinstance(node, ast.Call))
     return any(call_draws(model.flow, call) for call in calls)
 
 
@@ -64,7 +64,7 @@ def why_not_traced(model: Model) -> Reason | None:
         return Reason("recurrent-model", text)
     if model.takes_any_size:
         return Reason("dynamic-shapes", "dynamic shapes: the model is made for images that differ in size")
-    for function in _code(model):
+    for function in code_of(model):
         for node in _own(function):
             reason = _breaks(model.flow, node)
             if reason is not None:
@@ -72,7 +72,7 @@ def why_not_traced(model: Model) -> Reason | None:
     return None
 
 
-def _code(model: Model) -> Iterator[Callee]:
+def code_of(model: Model) -> Iterator[Callee]:
     """The functions of the project that calling the model runs, as far as they are known."""
     flow = model.flow
     todo: list[Callee] = [*model.forwards]
@@ -190,7 +190,7 @@ def why_recompiled(model: Model) -> Reason | None:
     graphs the model runs uncompiled for good.
     """
     flow = model.flow
-    for function in _code(model):
+    for function in code_of(model):
         for node in _own(function):
             place = at(flow.module_of(function), node)
             if isinstance(node, ast.Call) and any(each.name in _POOLS for each in flow.values(node.func)):

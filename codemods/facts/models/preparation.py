@@ -61,7 +61,7 @@ def _prepared(script: Script, statement: ast.stmt) -> Kind | None:
 
 def condition(script: Script, trained: TrainedModel, home: Home, anchor: ast.stmt) -> str | None:
     """The expression that says whether the model is on CUDA and is to be trained; None where both are certain."""
-    parts = [_cuda_condition(script, home, anchor), *_tests_of_training(script, trained, home, anchor)]
+    parts = [cuda_condition(script, home, anchor), *_tests_of_training(script, trained, home, anchor)]
     return " and ".join(each for each in parts if each is not None) or None
 
 
@@ -70,7 +70,8 @@ def under(test: str, lines: Sequence[str]) -> str:
     return "\n".join(lines) if not test else f"if {test}:\n" + "\n".join(f"    {each}" for each in lines)
 
 
-def _cuda_condition(script: Script, home: Home, anchor: ast.stmt) -> str | None:
+def cuda_condition(script: Script, home: Home, anchor: ast.stmt) -> str | None:
+    """The expression that says whether the model is on CUDA; None where that is certain."""
     if _is_certain(home):
         return None
     said = of_move(script, home.move, home.module, anchor)

@@ -1,0 +1,321 @@
+"""Can images lie in memory channel by channel throughout a model (``torch.channels_last``)? What must change for it?"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.signatures import argument_of
+from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.values import (
+    Container,
+    Instance,
+    Made,
+    Method,
+    Tensor,
+    library_names,
+    owner_of,
+    without_none,
+)
+from codemods.facts.loops import module_of
+from codemods.facts.models.compilability import code_of
+from codemods.facts.models.laid_out import LaidOut, is_grouped
+from codemods.facts.models.layers import Model, function_in_threads, is_in_threads
+from codemods.facts.models.order import runs_only_before
+from codemods.facts.models.row_major import RowMajor
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.hooks import is_given_gradients, is_given_outputs
+from codemods.library.kinds import Kind, is_parameter, kind
+from codemods.library.memory_format import (
+    CONVOLUTIONS,
+    FAIL_ON_WEIGHTS,
+    FUNCTIONAL_CONVOLUTIONS,
+    KEEPING_FUNCTIONS,
+    KEEPING_METHODS,
+    MOVING_OPERATORS,
+    OF_MEMORY,
+    THREE_DIMENSIONAL,
+    VIEWS,
+)
+from codemods.library.operations import operation
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
+    from codemods.facts.models.placement import Home
+    from codemods.facts.models.trained import TrainedModel
+    from codemods.facts.script import Script
+
+_IN_THREADS = Reason(
+    "data-parallel",
+    "nn.DataParallel copies the model in each iteration, and lays out the weights anew:",
+    remedy="convert to DistributedDataParallel first",
+)
+_MODE_OF_PAD = 2
+"""The position of the argument."""
+_NAMES = frozenset({"torch.channels_last", "torch.channels_last_3d"})
+_JIT = "torch.jit."
+
+
+@lasting
+def is_chosen(script: Script) -> bool:
+    """Whether the script speaks of the layout itself."""
+    return any(
+        _NAMES & library_names(script.flow.values(node))
+        for module in script.modules
+        if "channels_last" in module.text
+        for node in module.nodes(ast.Attribute, ast.Name)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelsLast:
+    """What stands against the layout in one model of a script."""
+
+    script: Script
+    trained: TrainedModel
+
+    @property
+    def flow(self) -> Flow:
+        """The script's."""
+        return self.script.flow
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self.trained.model
+
+    @cached_property
+    def convolves_images(self) -> bool:
+        """Whether there is a convolution in it that may be one of images."""
+        return self.model.has_convolution and (
+            any(_is_of_images(self.flow, each) for each in self.model.layers)
+            or any(FUNCTIONAL_CONVOLUTIONS & library_names(self.flow.values(each.func)) for _, each in self._calls)
+        )
+
+    @cached_property
+    def views(self) -> tuple[ast.Call, ...]:
+        """The calls of ``view`` in its code that would fail, and have to be ``reshape``."""
+        row_major = RowMajor(self.flow)
+        return tuple(
+            call
+            for _, call in self._calls
+            if isinstance(call.func, ast.Attribute)
+            and call.func.attr in VIEWS
+            and not self.flow.called(call)
+            and not row_major.holds(call.func.value)
+        )
+
+    def why_not(self, home: Home) -> Reason | None:
+        """Why the model is left as it is; None where the views are all that has to change.
+
+        Args:
+            home: Where it is on its device.
+        """
+        for why in (self._layers.why_not, self._why_code, self._why_views, self._why_outside):
+            reason = why()
+            if reason is not None:
+                return reason
+        return self._why_weights(home)
+
+    # What it is made of.
+
+    def why_wrapped(self) -> Reason | None:
+        """Why what the model is wrapped in does not allow it."""
+        if any(is_in_threads(self.flow, each) for each in (*self.trained.wrappers, *self.model.layers)):
+            return _IN_THREADS
+        if any(each.name.startswith(_JIT) for each in (*self.trained.wrappers, self.model.value)):
+            return Reason("torchscript", "TorchScript of the model is made, of which nothing is followed")
+        return None
+
+    @property
+    def _layers(self) -> LaidOut:
+        return LaidOut(self.flow, self.model)
+
+    # What its code does.
+
+    @cached_property
+    def _calls(self) -> tuple[tuple[Callee, ast.Call], ...]:
+        """The calls in the code that a call of the model runs."""
+        return tuple(
+            (function, node)
+            for function in code_of(self.model)
+            for node in walk(function)
+            if isinstance(node, ast.Call)
+        )
+
+    def _why_code(self) -> Reason | None:
+        for _, call in self._calls:
+            reason = self._why_call(call)
+            if reason is not None:
+                return reason.followed(f" ({HERE})", at(module_of(self.flow, call), call))
+        return None
+
+    def _why_call(self, call: ast.Call) -> Reason | None:
+        values = without_none(self.flow.values(call.func))
+        names = library_names(values)
+        found = operation(self.flow, call)
+        name = _last(call, names)
+        written = ast.unparse(call.func)
+        if function_in_threads(self.flow, call) is not None:
+            return _IN_THREADS
+        if name in OF_MEMORY and found is not None:
+            return Reason("other-layout", f"its code asks how a tensor lies in memory, by {written}()")
+        if found is not None and name.removesuffix("_") in MOVING_OPERATORS:
+            operand = call.func.value if isinstance(call.func, ast.Attribute) and not names else None
+            if operand is not None and RowMajor(self.flow).holds(operand):
+                return None
+            return Reason("other-layout", f"{written}() lays images out as before")
+        if name == "pad" and argument_of(call, "mode", _MODE_OF_PAD) is not None:
+            return Reason("other-layout", f"{written}() of edges lays images out as before")
+        if names & FUNCTIONAL_CONVOLUTIONS and is_grouped(self.flow, call):
+            return Reason("other-layout", "its convolutions may have groups, which may be slower so in 16 bits")
+        if found is not None or self._is_harmless(call, values, names):
+            return None
+        return Reason("unknown-model", f"whether {written}() keeps the layout is not known")
+
+    def _is_harmless(self, call: ast.Call, values: frozenset[Value], names: frozenset[str]) -> bool:
+        """Whether it is code that is looked at by itself, a layer, or what makes and asks for numbers."""
+        if not values:
+            return False
+        if isinstance(call.func, ast.Attribute) and call.func.attr in KEEPING_METHODS and not names:
+            return True
+        return all(
+            self.flow.run_by(each) is not None
+            or kind(self.flow, each) in {Kind.MODEL, Kind.LOSS}
+            or (isinstance(each, Method) and isinstance(each.of, Container))
+            or each.name in KEEPING_FUNCTIONS
+            or each.name.startswith(("builtins.", "math."))
+            for each in values
+        )
+
+    def _why_views(self) -> Reason | None:
+        """Why a view in its code cannot become a copy."""
+        for call in self.views:
+            module = module_of(self.flow, call)
+            place = (at(module, call),)
+            if module is not self.script.module:
+                text = f"{ast.unparse(call.func)}() fails on images in this layout ({HERE}):"
+                return Reason("other-module", text, place, f"write {VIEWS[call.func.attr]} there")  # type: ignore[attr-defined]
+            if _is_written_to(module, call):
+                text = f"what is written to a view of images would be lost in this layout ({HERE})"
+                return Reason("other-layout", text, place)
+        return None
+
+    # What else the script does with what it computes, and with its weights.
+
+    def _why_outside(self) -> Reason | None:
+        row_major = RowMajor(self.flow)
+        is_usual = row_major.returned_by(self.model) and not self._gives_more
+        for module, call in self._outside:
+            func = call.func
+            if not isinstance(func, ast.Attribute) or func.attr not in VIEWS or self.flow.called(call):
+                continue
+            is_weight = self._may_be_weight(func.value)
+            is_safe = row_major.holds(func.value) or (is_usual and not self._is_own(module, call))
+            if (is_safe and not is_weight) or not self.script.may_run(module, call):
+                continue
+            what = "fails on weights" if is_weight else "may fail on what the model computes, where that is images"
+            text, place = f"{func.attr}() {what} in this layout ({HERE})", (at(module, call),)
+            if _is_written_to(module, call):
+                return Reason("other-layout", text, place)
+            return Reason("other-layout", f"{text}:", place, f"write {VIEWS[func.attr]}")
+        return None
+
+    @cached_property
+    def _outside(self) -> tuple[tuple[Module, ast.Call], ...]:
+        """The calls in all other code of the script."""
+        inside = {call for _, call in self._calls}
+        calls = ((module, call) for module in self.script.modules for call in module.nodes(ast.Call))
+        return tuple((module, call) for module, call in calls if call not in inside)
+
+    @cached_property
+    def _classes(self) -> frozenset[ast.ClassDef]:
+        """The project's classes of the model and of its layers."""
+        found = (Model(self.flow, each).class_ for each in self.model.layers)
+        return frozenset(base for each in found if each is not None for base in self.flow.project_bases(each))
+
+    def _is_own(self, module: Module, node: ast.AST) -> bool:
+        """Whether the node stands in one of these."""
+        return any(each in self._classes for each in module.ancestors(node))
+
+    @cached_property
+    def _gives_more(self) -> bool:
+        """Whether other code may get what the model computes on the way: by hooks, other methods, or its layers."""
+        inner = frozenset(self.model.layers) - {self.model.value}
+        run = {function for function, _ in self._calls}
+        for module, call in self._outside:
+            if isinstance(call.func, ast.Attribute) and (
+                is_given_outputs(call.func.attr) or is_given_gradients(call.func.attr)
+            ):
+                return True
+            functions = [each for each in self.flow.called(call) if self.flow.owner(each) in self._classes]
+            gives = any(getattr(each, "name", "") != "__init__" and each not in run for each in functions)
+            if not self._is_own(module, call) and (gives or inner & self.flow.values(call.func)):
+                return True
+        return False
+
+    def _may_be_weight(self, node: ast.expr) -> bool:
+        """``p``, ``p.data``, ``p.grad``: a parameter, or what has its layout."""
+        values = without_none(self.flow.values(node))
+        owners = {each for value in values for each in (value, owner_of(value)) if each is not None}
+        if any(is_parameter(self.flow, each) for each in owners):
+            return True
+        is_part = isinstance(node, ast.Attribute) and node.attr in {"grad", "weight"}
+        is_data = isinstance(node, ast.Attribute) and node.attr == "data"
+        return is_part or (is_data and not all(isinstance(each, Tensor) for each in owners))
+
+    def _why_weights(self, home: Home) -> Reason | None:
+        """What lays weights out by ``view`` after they have the layout."""
+        for module in self.script.modules:
+            for call in self.flow.calls_of(module, FAIL_ON_WEIGHTS):
+                is_before = runs_only_before(self.flow, call, home.module, home.anchor)
+                if is_before or self._is_in_constructor(call) or not self.script.may_run(module, call):
+                    continue
+                text = f"{ast.unparse(call.func)}() fails on weights in this layout ({HERE})"
+                return Reason("other-layout", text, (at(module, call),))
+        return None
+
+    def _is_in_constructor(self, call: ast.Call) -> bool:
+        function = module_of(self.flow, call).function(call)
+        return getattr(function, "name", "") == "__init__"
+
+
+def _is_of_images(flow: Flow, layer: Value) -> bool:
+    if isinstance(layer, Instance):
+        return any(base in CONVOLUTIONS for base in flow.bases(layer.of.site))
+    return isinstance(layer, Made) and (
+        layer.name in CONVOLUTIONS | THREE_DIMENSIONAL or layer.name.startswith(("torchvision.models.", "timm."))
+    )
+
+
+def _last(call: ast.Call, names: frozenset[str]) -> str:
+    if names:
+        return next(iter(names)).rpartition(".")[2]
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _is_written_to(module: Module, call: ast.Call) -> bool:
+    """``x.view(-1).add_(1)``, ``x.view(-1)[0] = 1``, ``y = x.view(-1)`` where ``y`` is written to."""
+    parent = module.parent(call)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr.endswith("_") and not parent.attr.endswith("__")
+    if isinstance(parent, ast.Subscript):
+        return isinstance(parent.ctx, ast.Store)
+    match parent:
+        case ast.Assign([ast.Name(name)]) if ast.unparse(call.func.value) != name:  # type: ignore[attr-defined]
+            function = module.function(call) or module.tree
+            return any(_writes(each, name) for each in walk(function))
+    return False
+
+
+def _writes(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Call(ast.Attribute(ast.Name(written), method)):
+            return written == name and method.endswith("_")
+        case ast.Subscript(ast.Name(written), _, ast.Store()) | ast.AugAssign(ast.Name(written)):
+            return written == name
+    return False

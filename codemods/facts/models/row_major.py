@@ -1,0 +1,210 @@
+"""Which tensors lie in memory row by row whatever layout images have: ``view`` may join their dimensions."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.signatures import argument_of
+from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.values import (
+    Batch,
+    Choice,
+    HostTensor,
+    Instance,
+    Literal,
+    Made,
+    MovedTensor,
+    Plain,
+    library_names,
+    without_none,
+)
+from codemods.facts.loops import module_of
+from codemods.facts.models.layers import Model
+from codemods.facts.reaching import reaching
+from codemods.library.memory_format import ONE_PIXEL
+from codemods.library.operations import operands, operation
+from codemods.library.operators import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.values import Value
+
+_LAYS_OUT = frozenset({"view", "reshape"})
+_MOST = 2
+"""Dimensions of a tensor that has no rows and columns of an image any more."""
+_VECTORS = frozenset({"torch.nn.Linear", "torch.nn.LazyLinear", "torch.nn.Embedding", "torch.nn.BatchNorm1d"})
+"""Layers whose results are new and lie row by row, whatever they are given."""
+_MAKES = frozenset(
+    f"torch.{name}" for name in ("zeros", "ones", "full", "rand", "randn", "randint", "arange", "tensor", "linspace")
+)
+_REARRANGES = frozenset({"permute", "transpose", "t", "swapaxes", "movedim", "expand", "expand_as", "as_strided"})
+
+
+@dataclass(frozen=True, eq=False)
+class RowMajor:
+    """Answers for one project."""
+
+    flow: Flow
+
+    @lasting
+    def holds(self, node: ast.expr) -> bool:
+        """Whether the tensor lies row by row for certain."""
+        return self._holds(node, frozenset())
+
+    def returned_by(self, model: Model) -> bool:
+        """Whether all that a model returns does."""
+        return self._returned(model.value, frozenset())
+
+    def _holds(self, node: ast.expr, seen: frozenset[ast.AST]) -> bool:
+        if node in seen:
+            return False
+        seen |= {node}
+        match node:
+            case ast.Name() if self._came_so(node):
+                return True
+            case ast.Name():
+                given = self._given(node)
+                return bool(given) and all(self._holds(each, seen) for each in given)
+            case ast.Tuple(parts) | ast.List(parts):
+                return all(self._holds(each, seen) for each in parts)
+            case ast.Constant():
+                return True
+            case ast.BinOp(left, _, right):
+                return self._holds(left, seen) and self._holds(right, seen)
+            case ast.UnaryOp(_, operand):
+                return self._holds(operand, seen)
+            case ast.Call():
+                return self._call_holds(node, seen)
+        return self._came_so(node)
+
+    def _came_so(self, node: ast.expr) -> bool:
+        """Whether it is what a loader gave, as it came or moved, or was newly made: no model has computed it."""
+        values = without_none(self.flow.values(node))
+        return bool(values) and all(
+            isinstance(each, (Batch, HostTensor)) or (isinstance(each, MovedTensor) and each.site is not None)
+            for each in values
+        )
+
+    def _given(self, name: ast.Name) -> Sequence[ast.expr]:
+        module = module_of(self.flow, name)
+        return reaching(module.function(name) or module.tree).given(name) or ()
+
+    def _call_holds(self, call: ast.Call, seen: frozenset[ast.AST]) -> bool:
+        values = without_none(self.flow.values(call.func))
+        names = library_names(values)
+        if names and names <= _MAKES:
+            return True
+        if values and all(_is_layer(each) for each in values):
+            return all(self._layer_holds(each, call, seen) for each in values)
+        operand = self._operand(call)
+        found = operation(self.flow, call)
+        if operand is None or found is None:
+            return False
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else next(iter(names)).rpartition(".")[2]
+        if self._leaves_vectors(call, operand, name):
+            return True
+        is_kept = name not in _REARRANGES and found.memory is not Memory.SELF
+        return is_kept and all(
+            self._is_no_tensor(each) or self._holds(each, seen) for each in operands(self.flow, call)
+        )
+
+    def _is_no_tensor(self, node: ast.expr) -> bool:
+        """Whether it is a number, a text or the like."""
+        values = without_none(self.flow.values(node))
+        return bool(values) and all(isinstance(each, (Literal, Plain, Choice)) for each in values)
+
+    def _leaves_vectors(self, call: ast.Call, operand: ast.expr, name: str) -> bool:
+        """``x.view(n, -1)``, ``torch.flatten(x, 1)``, ``F.adaptive_avg_pool2d(x, 1)``."""
+        given = [each for each in call.args if each is not operand]
+        if name in _LAYS_OUT:
+            sizes = [each for each in given if not isinstance(each, (ast.Starred, ast.Tuple, ast.List))]
+            is_certain = len(given) > 1 or (len(given) == 1 and isinstance(given[0], (ast.Constant, ast.UnaryOp)))
+            return is_certain and len(sizes) == len(given) <= _MOST
+        if name == "flatten":
+            start = given[0] if given else argument_of(call, "start_dim")
+            is_whole = len(given) <= 1 and argument_of(call, "end_dim") is None
+            return is_whole and (start is None or _is_number(start, 1))
+        return name in ONE_PIXEL and len(given) == 1 and _is_one(given[0])
+
+    def _operand(self, call: ast.Call) -> ast.expr | None:
+        is_function = bool(library_names(self.flow.values(call.func)))
+        if isinstance(call.func, ast.Attribute) and not is_function:
+            return call.func.value
+        return call.args[0] if call.args and not isinstance(call.args[0], ast.Starred) else None
+
+    def _layer_holds(self, layer: Value, call: ast.Call | None, seen: frozenset[ast.AST]) -> bool:
+        """Whether what a layer returns lies row by row; without a call, whatever it is given."""
+        if layer.site is not None and layer.site in seen:
+            return False
+        package, _, name = layer.name.rpartition(".")
+        made = layer.site if isinstance(layer.site, ast.Call) else None
+        if not isinstance(layer, Made):
+            return self._returned(layer, seen)
+        if layer.name in _VECTORS or package.startswith("torchvision.models"):
+            return True
+        if name == "Flatten":
+            return made is not None and not made.args and not made.keywords
+        if name in ONE_PIXEL:
+            return made is not None and len(made.args) == 1 and _is_one(made.args[0])
+        if name == "Sequential":
+            return self._sequence_holds(layer, call, seen)
+        return layer.name in _KEEPING and call is not None and bool(call.args) and self._holds(call.args[0], seen)
+
+    def _sequence_holds(self, layer: Value, call: ast.Call | None, seen: frozenset[ast.AST]) -> bool:
+        """Whether the last layers of ``nn.Sequential(…)`` leave it so."""
+        made = layer.site
+        if not isinstance(made, ast.Call) or made.keywords or not made.args:
+            return False
+        for each in reversed(made.args):
+            values = self.flow.values(each) if not isinstance(each, ast.Starred) else frozenset()
+            if not values or not all(_is_layer(one) for one in values):
+                return False
+            if all(self._layer_holds(one, None, seen | {made}) for one in values):
+                return True
+            if not all(one.name in _KEEPING for one in values):
+                return False
+        return call is not None and bool(call.args) and self._holds(call.args[0], seen)
+
+    def _returned(self, model: Value, seen: frozenset[ast.AST]) -> bool:
+        class_ = Model(self.flow, model).class_
+        if class_ is None:
+            return isinstance(model, Made) and self._layer_holds(model, None, seen)
+        forward = self.flow.method(class_, "forward")
+        if forward is None or forward in seen:
+            return False
+        returns = [each for each in walk(forward) if isinstance(each, ast.Return) and _is_own(self.flow, each, forward)]
+        return bool(returns) and all(
+            each.value is not None and self._holds(each.value, seen | {forward}) for each in returns
+        )
+
+
+_KEEPING = frozenset(
+    f"torch.nn.{name}"
+    for name in (
+        *("ReLU", "ReLU6", "LeakyReLU", "ELU", "GELU", "SiLU", "Sigmoid", "Tanh", "Softmax", "LogSoftmax", "Dropout"),
+        "Identity",
+    )
+)
+"""Layers that leave the layout of vectors as it is."""
+
+
+def _is_layer(value: Value) -> bool:
+    return isinstance(value, (Made, Instance))
+
+
+def _is_own(flow: Flow, statement: ast.Return, function: ast.AST) -> bool:
+    return module_of(flow, statement).function(statement) is function
+
+
+def _is_number(node: ast.expr, number: int) -> bool:
+    return isinstance(node, ast.Constant) and node.value == number
+
+
+def _is_one(node: ast.expr) -> bool:
+    """``1``, ``(1, 1)``."""
+    sides = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+    return bool(sides) and all(_is_number(each, 1) for each in sides)

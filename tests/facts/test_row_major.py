@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.models.row_major import RowMajor
+
+START = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Linear(8, 10)
+        self.head = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
+        self.body = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU())
+
+    def forward(self, x):
+        x = self.conv(x)
+        answer = {}
+        return {}
+
+
+model = Net()
+model(torch.zeros(2, 3, 8, 8)).sum().backward()
+"""
+
+
+def holds(expression: str) -> bool:
+    found = script(START.replace("{}", expression, 1).replace("{}", "answer"))
+    (given,) = [each.value for each in found.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "answer"]
+    return RowMajor(found.flow).holds(given)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "torch.flatten(x, 1)",
+        "x.flatten(start_dim=1)",
+        "x.view(x.size(0), -1)",
+        "x.reshape(-1)",
+        "self.pool(x)",
+        "F.adaptive_avg_pool2d(x, (1, 1))",
+        "self.fc(torch.flatten(self.pool(x), 1))",
+        "self.head(x)",
+        "F.relu(self.fc(x))",
+        "self.fc(x) + self.fc(x)",
+        "torch.cat([self.fc(x), self.fc(x)], 1)",
+        "torch.zeros(2, 8, 4, 4)",
+        "self.fc(x).view(2, 5, 2)",
+        "nn.functional.dropout(self.fc(x), 0.5)",
+    ],
+)
+def test_vectors_lie_row_by_row(expression: str) -> None:
+    assert holds(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "x",
+        "F.relu(x)",
+        "self.conv(x)",
+        "self.body(x)",
+        "x.flatten(2)",
+        "x.view(2, 4, 2, -1)",
+        "x.view(sizes)",
+        "x.view(*sizes)",
+        "self.fc(x) + x",
+        "torch.cat([self.fc(x), x], 1)",
+        "self.fc(x).t()",
+        "F.adaptive_avg_pool2d(x, 2)",
+        "mystery(self.fc(x))",
+        "x.mul(self.fc(x))",
+    ],
+)
+def test_what_may_be_images_may_lie_otherwise(expression: str) -> None:
+    assert not holds(expression)
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ("self.fc(torch.flatten(self.pool(x), 1))", True),
+        ("(self.fc(x), self.fc(x))", True),
+        ("x", False),
+        ("(self.fc(x), x)", False),
+    ],
+)
+def test_what_a_model_returns(returned: str, *, expected: bool) -> None:
+    found = script(START.replace("{}", "0", 1).replace("{}", returned))
+    (trained,) = found.trained_models
+
+    assert RowMajor(found.flow).returned_by(trained.model) is expected
