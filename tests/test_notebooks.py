@@ -461,16 +461,6 @@ def test_facts_name_cells(torchfast: Run, book: Path) -> None:
     assert any(line.startswith("cell 2:7: ") for line in answer.out.splitlines())
 
 
-@pytest.mark.parametrize("command", [("rewrite", "nb.ipynb", "--verify"), ("verify", "nb.ipynb", "nb.ipynb")])
-def test_verify_cannot_run_notebooks(torchfast: Run, book: Path, command: tuple[str, ...]) -> None:
-    answer = torchfast(*command)
-
-    assert answer.code == 2
-    assert answer.err == (
-        f"Error: {book.name}: notebooks cannot be run yet: convert it with `jupyter nbconvert --to script nb.ipynb`\n"
-    )
-
-
 def test_directories_are_searched_for_notebooks(torchfast: Run, book: Path) -> None:
     checkpoints = book.parent / ".ipynb_checkpoints"
     checkpoints.mkdir()

@@ -63,6 +63,9 @@ def _asked(script: str, chosen: dict[str, Any]) -> Profiling:
     known = {name: value for name, value in chosen.items() if value not in (None, ())}
     own = {name: known.pop(name) for name in ("iterations", "warm_up", "threads", "trace", "memory") if name in known}
     file = module_file(script) if known.get("module") else Path(script)
+    if file.suffix == ".ipynb":
+        convert = f"convert it with `jupyter nbconvert --to script {file}`"
+        raise Fault(f"{file}: notebooks cannot be profiled: {convert}")
     running = Running({"time_budget": TIME_BUDGET, "timeout": TIMEOUT, **known}, None, None, None, ())
     return Profiling(running.plan(file, file), **own)
 

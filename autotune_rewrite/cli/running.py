@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,7 @@ from autotune_rewrite.cli.helping import Explained
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from autotune_rewrite.project.revisions import Revision
     from autotune_rewrite.verify import Judgement, Plan
     from autotune_rewrite.verify.records import Run
 
@@ -99,17 +100,26 @@ class Running:
 
         with TemporaryDirectory(prefix="torchfast-") as folder:
             base = at_revision(original, revision, Path(folder).resolve(), now=rewritten)
-            yield replace(self.plan(base.text, rewritten), base=base)
+            yield self.plan(base.text, rewritten, base)
 
-    def plan(self, original: Path, rewritten: Path) -> Plan:
-        """The plan for two scripts."""
+    def plan(self, original: Path, rewritten: Path, base: Revision | None = None) -> Plan:
+        """The plan for two scripts; of notebooks it is said what is left out.
+
+        Raises:
+            FileError: A notebook cannot be run.
+        """
+        from autotune_rewrite.project import files
+        from autotune_rewrite.project.runnable import is_notebook, runnable
         from autotune_rewrite.verify import Plan
 
-        notebook = next((each for each in (original, rewritten) if each.suffix == ".ipynb"), None)
-        if notebook is not None:
-            convert = f"convert it with `jupyter nbconvert --to script {notebook}`"
-            raise Fault(f"{notebook}: notebooks cannot be run yet: {convert}")
-        return Plan(original, rewritten, **self.choices)
+        plan = Plan(original, rewritten, base=base, **self.choices)
+        for each in dict.fromkeys((original, rewritten)):
+            if is_notebook(each) and each.is_file():
+                name = plan.named(each)
+                left_out = runnable(name, files.content(str(each))).left_out
+                if left_out:
+                    say(f"note: left out of {name}: {', '.join(left_out)}")
+        return plan
 
 
 def with_running(command: Callable[..., None]) -> Callable[..., None]:

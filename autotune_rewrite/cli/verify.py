@@ -96,5 +96,5 @@ def _plan(scripts: tuple[str, ...], base: str | None, running: Running) -> Abstr
         scripts = scripts * 2
     if len(scripts) != 2:  # noqa: PLR2004 - an original and a rewritten one
         raise Fault(f"verify takes two scripts, or one with --base, or --from with records, but got {len(scripts)}")
-    files = [module_file(script) if running.choices.get("module") else Path(script) for script in scripts]
-    return nullcontext(running.plan(*files)) if base is None else running.plan_since(base, *files)
+    before, after = (module_file(each) if running.choices.get("module") else Path(each) for each in scripts)
+    return nullcontext(running.plan(before, after)) if base is None else running.plan_since(base, before, after)

@@ -246,6 +246,25 @@ def _is_python(notebook: _Notebook) -> bool:
     return True
 
 
+def other_cells(path: str, data: bytes) -> Iterator[tuple[int, str]]:
+    """The number and the source of each cell of code that is no part of the program: another language, or a command.
+
+    Args:
+        path: The notebook's name in messages.
+        data: The notebook.
+
+    Raises:
+        FileError: It is no notebook, or none in Python.
+    """
+    notebook = _notebook(path, _decoded(path, data))
+    if not _is_python(notebook):
+        raise FileError(path, "its language is not Python")
+    known = {number for number, _ in _python_cells(notebook)}
+    for number, cell in enumerate(notebook["cells"], start=1):
+        if cell["cell_type"] == "code" and cell["source"].strip() and number not in known:
+            yield number, cell["source"]
+
+
 def _python_cells(notebook: _Notebook) -> Iterator[tuple[int, tuple[str, str]]]:
     """The number of each cell with Python in it, its first lines that are magics, and the rest."""
     for number, cell in enumerate(notebook["cells"], start=1):

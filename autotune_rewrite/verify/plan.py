@@ -13,6 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from autotune_rewrite.errors import FileError
+from autotune_rewrite.project.runnable import is_notebook, runnable
+
 if TYPE_CHECKING:
     from autotune_rewrite.project.revisions import Revision
 
@@ -185,6 +188,16 @@ class Plan:
             return self.base.script
         return self.place(turn).resolve()
 
+    def named(self, script: Path) -> str:
+        """What a file with a script's text is called in messages."""
+        if self.base is None or script != self.original or script == self.base.script:
+            return str(script)
+        return f"{self.base.typed} at {self.base.shown}"
+
+    def started(self, turn: Turn) -> Path:
+        """The directory in which the turn's script is started: notebooks run in their own."""
+        return self.location(turn).parent if is_notebook(self.script(turn)) else Path.cwd()
+
     def revision(self, turn: Turn) -> Revision | None:
         """What the turn's project is taken back to; None: it is as it is now."""
         return self.base if turn.side == "original" else None
@@ -197,7 +210,16 @@ class Plan:
         """
         self._check_numbers()
         for script in (self.original, self.rewritten):
-            check_script(script)
+            check_script(script, self.named(script))
+        books = [each for each in (self.place(Turn("original", 0)), self.rewritten) if is_notebook(each)]
+        for refused, what in (
+            (self.module, "-m runs modules, and this is a notebook"),
+            (self.launcher, "a notebook runs in one process: --launcher is for scripts"),
+            (self.arguments, "a notebook has no arguments: -- is for scripts"),
+        ):
+            if refused and books:
+                message = f"{books[0]}: {what}"
+                raise VerifyError(message)
         if self.module and not self.location(Turn("original", 0)).is_relative_to(Path.cwd().resolve()):
             typed = self.place(Turn("original", 0))
             message = f"{typed}: -m runs modules of the current directory: go to where python -m finds this one"
@@ -234,33 +256,41 @@ class Plan:
             raise VerifyError(message)
 
 
-def check_script(script: Path) -> None:
+def check_script(script: Path, name: str) -> None:
     """Refuses a script that Python could not even start.
 
     Args:
         script: The file.
+        name: What it is called in messages.
 
     Raises:
         VerifyError: It cannot be read or does not compile.
     """
     if script.exists() and not script.is_file():
-        message = f"{script}: not a file"
+        message = f"{name}: not a file"
         raise VerifyError(message)
+    book = None
     try:
         source = script.read_bytes()
+        if is_notebook(script):
+            book = runnable(name, source)
+            source = book.text.encode()
     except OSError as error:
-        message = f"{script}: {error.strerror or error}"
+        message = f"{name}: {error.strerror or error}"
         raise VerifyError(message) from error
+    except FileError as error:
+        raise VerifyError(str(error)) from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are the script's own, and are shown when it runs
-            compile(source, str(script), "exec", dont_inherit=True)
+            compile(source, name, "exec", dont_inherit=True)
     except SyntaxError as error:
-        message = f"{script}:{error.lineno or 1}: {error.msg}"
+        line = error.lineno or 1
+        message = f"{name}:{line if book is None else book.cells.named(line)}: {error.msg}"
         raise VerifyError(message) from error
     except ValueError as error:  # null bytes, before Python 3.12
-        message = f"{script}:1: {error}"
+        message = f"{name}:1: {error}"
         raise VerifyError(message) from error
     except (RecursionError, MemoryError) as error:
-        message = f"{script}:1: nested too deeply to be compiled"
+        message = f"{name}:1: nested too deeply to be compiled"
         raise VerifyError(message) from error

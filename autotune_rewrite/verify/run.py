@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from autotune_rewrite.project.runnable import is_notebook, runnable
 from autotune_rewrite.verify.child.clock import STOPPED
 from autotune_rewrite.verify.gpu import Sampler
 from autotune_rewrite.verify.output import TAIL_LINES, Output
@@ -93,12 +94,15 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
         more: What that file is told beside the harness's configuration; ``places`` is where copies come from.
     """
     text, own = plan.script(turn), plan.location(turn)
-    started, revision = Path.cwd(), plan.revision(turn)
+    started, revision = plan.started(turn), plan.revision(turn)
+    book = runnable(str(own), text.read_bytes()) if is_notebook(text) else None
     with copied(own, started, top=plan.base.top if plan.base is not None else None, keep=plan.keep) as scratch:
         if revision is not None:
             scratch.go_back(revision)
         elif plan.place(turn) != text:
-            scratch.put(own, text)
+            scratch.put(own, text.read_bytes())
+        if book is not None:
+            scratch.put(own, book.text.encode())
         for own, changed in plan.changed_modules(turn):
             _replaced(scratch, own, changed)
         scratch.settle()
@@ -109,8 +113,12 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
         command = [*_launched(plan), str(harness or HARNESS)]
         child = _Child(command, config, _child_environment(plan, turn), scratch.place(started.resolve()))
         ended = child.ended(plan.seconds_of_run, watch, pace or Alone())
-        output = tuple(scratch.as_original(line) for line in ended.output)
-        lines = tuple(scratch.as_original(line) for line in ended.lines)
+
+        def told(line: str) -> str:
+            line = scratch.as_original(line)
+            return line if book is None else book.in_cells(line, str(own))
+
+        output, lines = tuple(map(told, ended.output)), tuple(map(told, ended.lines))
         files = scratch.changed()
         written, copy = scratch.written(), str(scratch.root) if plan.keep else ""
     record = ended.record
@@ -191,7 +199,7 @@ def _replaced(scratch: Scratch, own: Path, changed: Path) -> None:
             f"{own}: not copied with the project, so that its rewrite cannot be run: start it from the top of both"
         )
         raise VerifyError(message)
-    scratch.put(own.resolve(), changed)
+    scratch.put(own.resolve(), changed.read_bytes())
 
 
 def _config(
@@ -201,6 +209,7 @@ def _config(
     config: Config = {
         "script": None,
         "module": None,
+        "notebook": False,
         "argv": [""],
         "path": [],
         "copies": [],
@@ -234,6 +243,7 @@ def _config(
         directories.append(plan.original.resolve().parent)
     # Relative where the user typed it so.
     argv = [str(script if typed.is_absolute() else typed), *plan.arguments]
+    config["notebook"] = is_notebook(plan.script(turn))
     return {**config, "script": str(script), "argv": argv, "path": [str(directory) for directory in directories]}
 
 

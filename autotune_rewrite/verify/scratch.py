@@ -73,16 +73,16 @@ class Scratch:
         nearest = max((each for each in self.places if path.is_relative_to(each)), key=_depth, default=None)
         return path if nearest is None else self.places[nearest] / path.relative_to(nearest)
 
-    def put(self, path: Path, text: Path) -> None:
+    def put(self, path: Path, content: bytes) -> None:
         """Gives the copy of a file another content; the user's own stays, also where one of its directories is linked.
 
         Args:
             path: Where the file is, or would be: absolute, without links.
-            text: The file with that content.
+            content: What is in it then.
         """
         place = self.place(path)
         self._clear(place)
-        place.write_bytes(text.read_bytes())
+        place.write_bytes(content)
 
     def go_back(self, revision: Revision) -> None:
         """Gives the copy what lay there at a revision."""
@@ -157,13 +157,13 @@ def copied(script: Path, directory: Path, *, top: Path | None = None, keep: bool
 
     Args:
         script: The script; it need not be there yet.
-        directory: Where it is started.
+        directory: Where it is started; it need not be there yet, either.
         top: A directory above them up to which all is there, as links at least.
         keep: Leave the copy where it is.
     """
     scratch = Scratch(Path(mkdtemp(prefix="torchfast-")).resolve())
-    script, directory = script.resolve(), directory.resolve()
-    own = next(each for each in script.parents if each.is_dir())
+    own = _there(script.resolve().parent)
+    directory = _there(directory.resolve())
     try:
         try:
             _copy(scratch, directory, "started", top)
@@ -329,6 +329,11 @@ def _is_data(directory: Path) -> bool:
     except OSError:
         return True
     return len(names) > FILES_OF_CODE or "pyvenv.cfg" in names
+
+
+def _there(directory: Path) -> Path:
+    """The directory, or the nearest one above it that is there."""
+    return next(each for each in (directory, *directory.parents) if each.is_dir())
 
 
 def _lay(source: Path, target: Path) -> None:

@@ -312,7 +312,7 @@ def test_a_script_that_cannot_be_profiled_is_told_in_a_line(
     [
         pytest.param(["nowhere.py"], "nowhere.py: No such file or directory", id="no such script"),
         pytest.param(["broken.py"], "broken.py:1: '(' was never closed", id="no Python"),
-        pytest.param(["train.ipynb"], "train.ipynb: notebooks cannot be run yet", id="a notebook"),
+        pytest.param(["train.ipynb"], "train.ipynb: notebooks cannot be profiled", id="a notebook"),
         pytest.param(["train.py", "--iterations", "0"], "the number of iterations is 0, but at least 1", id="none"),
         pytest.param(["train.py", "--warm-up", "-1"], "the number of warm-up iterations is -1", id="fewer than none"),
         pytest.param(["train.py", "--threads", "0"], "the number of threads is 0, but at least 1", id="no thread"),

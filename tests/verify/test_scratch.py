@@ -121,10 +121,9 @@ def test_another_text_of_a_script_is_never_written_into_a_linked_directory(
 ) -> None:
     monkeypatch.setattr(scratches, "FILES_OF_CODE", 1)
     monkeypatch.setattr(scratches, "COPIED_FILES", 0)
-    (tmp_path / "fast.py").write_text("print('fast')\n")
 
     with copied(project / "train.py", tmp_path / started) as scratch:
-        scratch.put(project / "train.py", tmp_path / "fast.py")
+        scratch.put(project / "train.py", b"print('fast')\n")
         copy = scratch.place(project / "train.py")
         assert copy.read_text() == "print('fast')\n"
         assert (copy.parent / "conf" / "lr.txt").read_text() == "0.1"

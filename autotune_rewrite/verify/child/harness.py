@@ -88,6 +88,8 @@ class Config(TypedDict):
     """The file to run, or None to only describe this machine."""
     module: str | None
     """The name of the module that the file is, to be run as ``python -m`` runs it; None: as a script."""
+    notebook: bool
+    """Whether it is that of a notebook: then it finds what IPython gives it."""
     argv: list[str]
     path: list[str]
     """The directories that take the place of the script's own at the head of ``sys.path``."""
@@ -215,6 +217,8 @@ def main_module(config: Config, script: str) -> tuple[types.ModuleType, types.Co
     sys.modules["__torchfast_harness__"] = sys.modules["__main__"]  # keeps this module's names alive
     module = types.ModuleType("__main__")
     module.__dict__.update(__builtins__=builtins, __cached__=None, __file__=script)
+    if config["notebook"]:
+        module.__dict__.update(display=display, get_ipython=get_ipython)
     if config["module"] is None:
         module.__loader__ = SourceFileLoader("__main__", script)
     else:
@@ -224,6 +228,16 @@ def main_module(config: Config, script: str) -> tuple[types.ModuleType, types.Co
         module.__dict__.update(__spec__=spec, __loader__=spec.loader, __package__=spec.parent)
     sys.modules["__main__"] = module
     return module, compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
+
+
+def display(*objects: object, **_: object) -> None:
+    """What IPython's does where nothing but text can be shown."""
+    for each in objects:
+        print(repr(each))  # noqa: T201 - it is what the notebook prints
+
+
+def get_ipython() -> None:
+    """What IPython's says outside of IPython."""
 
 
 def simulate_in_spawned_workers(capability: str, config: Config, script: str) -> None:
