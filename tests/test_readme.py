@@ -117,6 +117,7 @@ INLINE = {
 """Commands within sentences."""
 
 CODES = {
+    "torchfast check --evidence": 1,
     "torchfast rewrite train.py": 0,
     "torchfast rewrite src/ --apply": 0,
     "torchfast rewrite train.py --apply": 0,
@@ -153,7 +154,9 @@ RUNNING = {
     "torchfast verify train.py fast.py --device simulated": (),
     "torchfast verify train.py fast.py --device simulated --capability 7.0": (pytest.mark.slow,),
 }
-"""What runs scripts."""
+"""What compares scripts."""
+TUNING = ("torchfast tune train.py --budget 30m --gpu-hourly 2.5 -- --epochs 2", "torchfast tune train.py --apply")
+"""What tries their changes."""
 INSTALLING = {
     "pip install '.[verify]'",
     "pip install '.[verify]' && torchfast rewrite fixtures/mnist_feedforward/naive.py --verify -- --samples 12000 --test-samples 2000",
@@ -218,7 +221,7 @@ def shell(project: Path, launched: Path) -> Callable[[str], subprocess.Completed
 
 
 def test_every_command_is_tried() -> None:
-    assert {*COMMANDS, *INLINE} == {*CODES, *RUNNING, *INSTALLING}
+    assert {*COMMANDS, *INLINE} == {*CODES, *RUNNING, *TUNING, *INSTALLING}
 
 
 @pytest.mark.parametrize(("line", "code"), [pytest.param(line, code, id=line) for line, code in CODES.items()])
@@ -279,6 +282,17 @@ def test_a_command_that_runs_scripts_ends_as_the_page_says(
     assert ended.returncode == (0 if speed in good and equality in {"equal", "non-inferior"} else 1), headline[0]
     if line.startswith("torchfast verify"):
         assert equality == "equal"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", TUNING)
+def test_a_command_that_tunes_comes_to_an_answer(
+    shell: Callable[[str], subprocess.CompletedProcess[str]], line: str
+) -> None:
+    ended = shell(line)
+
+    assert ended.returncode in (0, 1), ended.stderr
+    assert re.match(r"train\.py: (Nothing is changed\.|\d+ of \d+ rules pays?:)", ended.stdout)
 
 
 def test_what_is_installed_first_is_run_by_the_checks_of_the_project() -> None:

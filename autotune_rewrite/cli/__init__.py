@@ -20,6 +20,7 @@ COMMANDS = {
     "review": "review",
     "undo": "undo",
     "verify": "verify",
+    "tune": "tune",
     "profile": "profile",
     "rules": "rules",
     "explain": "rules",
@@ -33,7 +34,7 @@ COMMANDS = {
 
 GROUPS = {
     "Change scripts": ("rewrite", "check", "review", "undo"),
-    "Run scripts": ("verify", "profile"),
+    "Run scripts": ("verify", "tune", "profile"),
     "Ask": ("rules", "explain", "facts", "config"),
     "Set up": ("completion", "clean"),
     "Serve programs": ("server",),

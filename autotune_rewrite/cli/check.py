@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -56,6 +57,7 @@ EXAMPLES = (
     shell_complete=one_of((*LEVELS, "never")),
     help="The farthest promise of findings that fail, or never.",
 )
+@click.option("--evidence", is_flag=True, help="Say whether what `tune` measured still stands; run no rule.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @click.option("--no-cache", is_flag=True, help="Read all files again, and remember nothing.")
 @click.option(
@@ -80,18 +82,18 @@ def check(  # noqa: PLR0913 - the command line has these options
     baseline: str | None,
     write_baseline: str | None,
     fail_on: str | None,
+    evidence: bool,
     exit_zero: bool,
     no_cache: bool,
     profile: Path | None,
 ) -> None:
     """Report what a rewrite would change and the gain to expect; exit with 1 when a rewrite is available."""
+    if evidence:
+        _evidence(paths, form)
     chosen = replace(chosen, fail_on=fail_on)
     form = _configured_format() if form is None else form
     _refuse_contradictions(paths, form, statistics=statistics, diff=diff, fix=fix, profile=profile)
-    if (diff or fix) and (baseline, diff_base, write_baseline) != (None, None, None):
-        raise Fault("--diff and --fix are about all changes: --baseline and --diff-base choose among findings")
-    if write_baseline is not None and (baseline, diff_base) != (None, None):
-        raise Fault("--write-baseline writes all findings: --baseline and --diff-base leave some out")
+    _refuse_narrowing(baseline, diff_base, write_baseline, changes=diff or fix)
     if add_ignores:
         _add_ignores(paths, chosen, alone=not (diff or fix or profile or baseline or diff_base or write_baseline))
     hint = "" if diff or fix or paths == (STDIN,) else "--diff shows them, --fix writes them"
@@ -127,6 +129,22 @@ def check(  # noqa: PLR0913 - the command line has these options
     _exit(report, fails=any(each.fails for each in report.rewrites) and not exit_zero)
 
 
+def _evidence(paths: tuple[str, ...], form: Format | None) -> NoReturn:
+    """Say of each script whether what was measured of it still stands; what does not fails."""
+    from autotune_rewrite.checking.evidence import verdicts
+
+    if form not in (None, "text", "json"):
+        raise Fault(f"--evidence is text or JSON, not {form}")
+    with as_fault():
+        found = list(verdicts(paths))
+    if form == "json":
+        told = [{"script": each.script, "fresh": each.is_fresh, "gain": each.gain, "why": each.stale} for each in found]
+        click.echo(json.dumps({"version": 1, "evidence": told}, indent=2))
+    for each in found if form != "json" else ():
+        click.echo(f"{each.script}: {each.gain}" if each.is_fresh else f"{each.script}: stale: {'; '.join(each.stale)}")
+    sys.exit(int(not all(each.is_fresh for each in found)))
+
+
 def _configured_format() -> Format:
     """The format that the configuration of the current directory asks for."""
     from autotune_rewrite.project import configuration
@@ -152,6 +170,16 @@ def _refuse_contradictions(  # noqa: PLR0913 - what may contradict
     if statistics and form not in {*STREAMED, "json"}:
         raise Fault(f"--statistics is text or JSON, not {form}")
     refuse_contradictions(paths)
+
+
+def _refuse_narrowing(
+    baseline: str | None, diff_base: str | None, write_baseline: str | None, *, changes: bool
+) -> None:
+    """Refuse options that choose among findings where all are meant."""
+    if changes and (baseline, diff_base, write_baseline) != (None, None, None):
+        raise Fault("--diff and --fix are about all changes: --baseline and --diff-base choose among findings")
+    if write_baseline is not None and (baseline, diff_base) != (None, None):
+        raise Fault("--write-baseline writes all findings: --baseline and --diff-base leave some out")
 
 
 def _changes(paths: tuple[str, ...], chosen: Chosen, report: Report, *, fix: bool, exit_zero: bool) -> NoReturn:

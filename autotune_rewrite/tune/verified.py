@@ -14,6 +14,7 @@ from rich.text import Text
 
 from autotune_rewrite.rewriting import batch
 from autotune_rewrite.tune.bisect import NotFoundError, culprits
+from autotune_rewrite.tune.texts import written
 from autotune_rewrite.verify.statistics.pairs import Pair
 from codemods.catalogue import RULES
 from codemods.codemod import Promise
@@ -74,6 +75,7 @@ def verified(  # noqa: PLR0913 - what to rewrite, how, and what to ask
     say: Callable[[str], None],
     *,
     environment: Callable[[], Environment] | None = None,
+    without: frozenset[str] = frozenset(),
 ) -> Verified:
     """Rewrites a script and verifies the result, until all that is left of it holds up or nothing can be blamed.
 
@@ -85,11 +87,12 @@ def verified(  # noqa: PLR0913 - what to rewrite, how, and what to ask
         say: Is told, in a line, what happens next.
         environment: Describes the device, where changes of rounding that cannot act on it are to be held back; None:
             none is. What it raises is passed on.
+        without: Rules that do not run, whatever the options say.
 
     Raises:
         FileError: The script cannot be rewritten.
     """
-    return _Trial(parts, options, plan, verify, say, environment).end()
+    return _Trial(parts, options, plan, verify, say, environment, without).end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class _Trial:
     verify: Verify
     say: Callable[[str], None]
     environment: Callable[[], Environment] | None = None
+    without: frozenset[str] = frozenset()
     left_out: dict[str, str] = field(default_factory=dict)
     """Rules that were taken back, each with why."""
     taken_back: list[tuple[str, Site]] = field(default_factory=list)
@@ -156,7 +160,7 @@ class _Trial:
         }
         if self.environment is None or not farthest:
             return frozenset()
-        return frozenset(farthest.intersection(_not_measured(done, self.environment())))
+        return frozenset(farthest.intersection(not_measured(done, self.environment())))
 
     def _without(self, done: Changes, rules: frozenset[str], why: str, as_left: Callable[[Site], Site]) -> Changes:
         """The rewrite without the changes of more rules."""
@@ -182,7 +186,7 @@ class _Trial:
             judgement, runs = self.verify(plan, probe=False)
         simulated: Environment = {"cuda": True, "capability": plan.simulated or ""}
         device = judgement.environment if plan.simulated is None else simulated
-        judgement = replace(judgement, applied=tuple(sorted(done.rules)), not_measured=_not_measured(done, device))
+        judgement = replace(judgement, applied=tuple(sorted(done.rules)), not_measured=not_measured(done, device))
         failed = not judgement.interrupted and _fails(judgement)
         return judgement, _Failing(
             plan, tuple(_extents(plan, judgement, runs)), _timeout(plan, runs)
@@ -244,7 +248,7 @@ class _Trial:
         return _fails(judgement)
 
     def _rewritten(self, without: frozenset[str]) -> Changes:
-        return batch.changes(self.parts, self.options, without=without)
+        return batch.changes(self.parts, self.options, without=without | self.without)
 
     def _plan(self, done: Changes, without: frozenset[str], directory: Path) -> Plan:
         """The plan for a rewrite, whose texts are written to the directory."""
@@ -260,37 +264,19 @@ class _Trial:
 
     def _scripts(self, done: Changes, without: frozenset[str], directory: Path, *, exact: bool) -> _Scripts:
         """Writes what was rewritten and, if it is to be looked at alone, what promises the same bits and is there."""
-        rewritten, modules = self._written(done, directory / "rewritten")
+        rewritten, modules = written(done, self.plan.original, directory / "rewritten")
         bitwise: Path | None = None
         bitwise_modules: tuple[tuple[Path, Path], ...] = ()
         if exact:
-            exactly = batch.changes(self.parts, self.options, without=without, bitwise=True)
+            exactly = batch.changes(self.parts, self.options, without=without | self.without, bitwise=True)
             if exactly.changed:
-                bitwise, bitwise_modules = self._written(exactly, directory / "bitwise")
+                bitwise, bitwise_modules = written(exactly, self.plan.original, directory / "bitwise")
         return {
             "rewritten": rewritten,
             "modules": modules,
             "bitwise": bitwise,
             "bitwise_modules": bitwise_modules,
         }
-
-    def _written(self, changes: Changes, directory: Path) -> tuple[Path, tuple[tuple[Path, Path], ...]]:
-        """Writes the script, changed or not, and the modules that were changed; returns where they are."""
-        directory.mkdir()
-        script: Path | None = None
-        modules: list[tuple[Path, Path]] = []
-        for number, done in enumerate(changes.dones):
-            own = Path(done.source.path)
-            text = done.source.encode(done.rewrite.after)
-            if own.resolve() == self.plan.original.resolve():
-                script = directory / own.name
-                script.write_bytes(text)
-            elif done in changes.changed:
-                place = directory / f"module-{number}.py"
-                place.write_bytes(text)
-                modules.append((own, place))
-        assert script is not None  # noqa: S101 - the plan's original is one of the files
-        return script, tuple(modules)
 
 
 class _Scripts(TypedDict):
@@ -396,17 +382,20 @@ def _acts(site: Site, environment: Environment) -> bool:
     return has_cuda and (site.needs == "cuda" or float(environment.get("capability", 0.0)) >= BF16)
 
 
-def _not_measured(changes: Changes, environment: Environment) -> tuple[str, ...]:
+def acting(changes: Changes, environment: Environment) -> frozenset[str]:
+    """The rules of which a change does something on the device."""
+    return frozenset(site.rule for site in changes.sites if site.rewrites and _acts(site, environment))
+
+
+def not_measured(changes: Changes, environment: Environment) -> tuple[str, ...]:
     """The rules that cannot act on the device at all, and the lines at which others cannot."""
     idle: dict[str, list[int]] = {}
-    acting: set[str] = set()
     for site in changes.sites:
-        if site.rewrites and _acts(site, environment):
-            acting.add(site.rule)
-        elif site.rewrites:
+        if site.rewrites and not _acts(site, environment):
             idle.setdefault(site.rule, []).append(site.line)
+    some = acting(changes, environment)
     return tuple(
-        f"{rule} ({', '.join(f'line {line}' for line in lines)})" if rule in acting else rule
+        f"{rule} ({', '.join(f'line {line}' for line in lines)})" if rule in some else rule
         for rule, lines in sorted(idle.items())
     )
 

@@ -112,6 +112,12 @@ class Plan:
     """Other files of the project that the rewrite changes, each with the file that has its text."""
     bitwise_modules: tuple[tuple[Path, Path], ...] = ()
     """The same for ``bitwise``."""
+    original_text: Path | None = None
+    """The file with the text that the original is run with; None: its own."""
+    original_modules: tuple[tuple[Path, Path], ...] = ()
+    """As ``modules``, of the original."""
+    speed_only: bool = False
+    """Whether it is only asked which one is faster: nothing is run to tell whether they compute the same."""
     module: bool = False
     """Scripts are run as ``python -m`` runs them: the files are those of modules, seen from where it is started."""
     launcher: tuple[str, ...] = ()
@@ -162,20 +168,20 @@ class Plan:
     def script(self, turn: Turn) -> Path:
         """The file with the text that the turn runs."""
         if turn.side == "original":
-            return self.original
+            return self.original_text or self.original
         return self.bitwise if turn.kind == "check" and self.bitwise is not None else self.rewritten
 
     def changed_modules(self, turn: Turn) -> tuple[tuple[Path, Path], ...]:
         """Other files of the project that are not the user's in this turn, each with the file that has its text."""
         if turn.side == "original":
-            return ()
+            return self.original_modules
         return self.bitwise_modules if self.script(turn) == self.bitwise else self.modules
 
     def place(self, turn: Turn) -> Path:
         """Where the turn's script acts as if it lay."""
-        text = self.script(turn)
         if turn.side == "original":
-            return text if self.base is None else self.base.typed
+            return self.original if self.base is None else self.base.typed
+        text = self.script(turn)
         if self.script_directory is not None:
             return self.script_directory / text.name
         if self.module and not text.resolve().is_relative_to(Path.cwd().resolve()):

@@ -201,14 +201,14 @@ def run_of(values: Mapping[str, Any]) -> Run:
 
 def plan_of(values: Mapping[str, Any]) -> Plan:
     """The plan that ``as_json`` has described."""
-    paths = ("original", "rewritten", "bitwise", "script_directory")
+    paths = ("original", "rewritten", "original_text", "bitwise", "script_directory")
     known = {
         **values,
-        **{name: None if values[name] is None else Path(values[name]) for name in paths},
+        **{name: None if values.get(name) is None else Path(values[name]) for name in paths},
         **{name: tuple(values[name]) for name in ("arguments", "launcher", "not_measured")},
         **{
-            name: tuple((Path(own), Path(text)) for own, text in values[name])
-            for name in ("modules", "bitwise_modules")
+            name: tuple((Path(own), Path(text)) for own, text in values.get(name, ()))
+            for name in ("modules", "bitwise_modules", "original_modules")
         },
         "signatures": tuple((rule, tuple(patterns)) for rule, patterns in values["signatures"]),
         "time_budget": float(values["time_budget"]),

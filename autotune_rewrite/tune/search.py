@@ -1,0 +1,287 @@
+"""Which of the changes of a rewrite pay: a search for the smallest set within the noise of the fastest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from autotune_rewrite.verify.judgement import FASTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from autotune_rewrite.verify.judgement import Speed
+    from autotune_rewrite.verify.statistics.ratio import Ratio
+
+Answer = Literal["kept", "dropped", "failed", "not-measured", "not-told"]
+"""It pays; it gains nothing beyond the noise; it crashes or changes the results; it cannot act on this device; the
+budget was spent before it was told apart from the others, and it stays."""
+Step = Literal["alone", "together", "beside-the-rest", "value", "whole"]
+"""What is asked: whether a rule pays alone; whether several do, beside the others; whether a rule does, beside the
+others; whether another value of an option does; whether what was found is as fast as everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A way to rewrite a script: the rules that may change it, and the values that they write."""
+
+    rules: frozenset[str] = frozenset()
+    values: tuple[tuple[str, str], ...] = ()
+    """Options, such as ``workers``, and what they are given; in the order of their names."""
+
+    def without(self, rules: Iterable[str]) -> Variant:
+        """The same without some rules."""
+        return replace(self, rules=self.rules - frozenset(rules))
+
+    def beside(self, rules: Iterable[str]) -> Variant:
+        """The same with more rules."""
+        return replace(self, rules=self.rules | frozenset(rules))
+
+    def having(self, option: str, value: str) -> Variant:
+        """The same with another value of an option."""
+        return replace(self, values=tuple(sorted({**dict(self.values), option: value}.items())))
+
+    @property
+    def key(self) -> str:
+        """Tells it from all others."""
+        return " ".join(
+            [",".join(sorted(self.rules)) or "original", *(f"{name}={value}" for name, value in self.values)]
+        )
+
+
+ORIGINAL = Variant()
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Two variants, run beside each other."""
+
+    before: Variant
+    after: Variant
+    step: Step
+    ratio: Ratio | None = None
+    """How many times as fast the second is; None where that was not timed."""
+    speed: Speed = "not-checked"
+    failed: str = ""
+    """What is wrong with the second, in a sentence: it does not run, or computes something else."""
+    is_same: bool = False
+    """Whether both have the same text, so that nothing had to be run."""
+    seconds: float = 0.0
+    """That it took."""
+
+    @property
+    def pays(self) -> bool:
+        """Whether the second is faster, beyond the noise."""
+        return not self.failed and self.speed == "faster"
+
+    @property
+    def may_pay(self) -> bool:
+        """Whether more runs could show that it is: their mean is, beyond what counts as a difference."""
+        return not self.failed and self.ratio is not None and self.ratio.estimate >= FASTER
+
+
+class SpentError(Exception):
+    """No time is left for another trial."""
+
+
+class Measure(Protocol):
+    """How trials are carried out."""
+
+    def __call__(self, before: Variant, after: Variant, step: Step) -> Trial:
+        """Runs two variants beside each other.
+
+        Raises:
+            SpentError: No time is left for it.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was found out about the changes of one rule."""
+
+    rule: str
+    answer: Answer
+    why: str = ""
+    alone: Ratio | None = None
+    """How many times as fast it makes the original, alone."""
+    beside: Ratio | None = None
+    """How many times as fast it makes the script beside all others that were kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search has found."""
+
+    variant: Variant
+    """The rules that pay, and the values that pay most."""
+    parts: tuple[Part, ...]
+    """Of all rules that were looked at, in the order in which they were."""
+    trials: tuple[Trial, ...]
+    is_complete: bool = True
+    """Whether there was time for all of it."""
+
+
+def search(
+    rules: Sequence[str],
+    measure: Measure,
+    say: Callable[[str], None],
+    values: Mapping[str, Sequence[str]] | None = None,
+) -> Found:
+    """Finds the smallest set of rules within the noise of the fastest.
+
+    Each rule is measured alone. Those that may pay are then left out one by one, beside all others that do; those that
+    do not pay alone are tried together, beside these, as two changes may pay only together. What was left out is tried
+    once more beside the result, all at once, as many small gains can add up to one beyond the noise.
+
+    Args:
+        rules: All of them together run, and compute the same; those that are expected to gain most come first.
+        measure: Carries out trials.
+        say: Is told, in a line, what happens next.
+        values: Options, each with values that are to be tried in the place of its usual one.
+    """
+    return _Search(list(rules), measure, say, dict(values or {})).end()
+
+
+@dataclass(slots=True)
+class _Search:
+    """What is known so far."""
+
+    rules: list[str]
+    measure: Measure
+    say: Callable[[str], None]
+    values: dict[str, Sequence[str]]
+    parts: dict[str, Part] = field(default_factory=dict)
+    trials: list[Trial] = field(default_factory=list)
+    kept: Variant = ORIGINAL
+
+    def end(self) -> Found:
+        """Everything, as far as there is time."""
+        self.kept = Variant(frozenset(self.rules))
+        is_complete = True
+        try:
+            self._measure_alone()
+            self._take_together()
+            self._leave_out()
+            self._try_values()
+            self._look_at_the_whole()
+        except SpentError:
+            is_complete = False
+        return Found(self.kept, tuple(map(self._told, self.rules)), tuple(self.trials), is_complete)
+
+    def _told(self, rule: str) -> Part:
+        """What is known of a rule; of one that is there because nothing showed that it could go, that."""
+        part = self.parts.get(rule, Part(rule, "not-told"))
+        return replace(part, answer="not-told") if rule in self.kept.rules and part.answer == "dropped" else part
+
+    def _tried(self, before: Variant, after: Variant, step: Step) -> Trial:
+        trial = self.measure(before, after, step)
+        self.trials.append(trial)
+        return trial
+
+    def _measure_alone(self) -> None:
+        """Each rule beside the original; where there is one alone, that is all there is to ask."""
+        for rule in self.rules:
+            self.say(f"{rule} alone")
+            trial = self._tried(ORIGINAL, Variant(frozenset({rule})), "alone")
+            if trial.failed:
+                self.kept = self.kept.without([rule])
+                self.parts[rule] = Part(rule, "failed", trial.failed, trial.ratio)
+            else:
+                answer: Answer = "kept" if trial.pays else "dropped"
+                self.parts[rule] = Part(rule, answer, _why(trial), trial.ratio)
+
+    def _take_together(self) -> None:
+        """Those that may pay by what they do alone; the others, too, if they pay beside these."""
+        alone = {each.after: each for each in self.trials}
+        promising = [rule for rule in self.kept.rules if alone[Variant(frozenset({rule}))].may_pay]
+        rest = self.kept.rules - frozenset(promising)
+        start = Variant(frozenset(promising))
+        if rest and self._pay_together(start, rest):
+            return
+        self._drop(rest)
+
+    def _pay_together(self, start: Variant, rest: frozenset[str]) -> bool:
+        """Whether rules that gain nothing alone gain something together, beside others."""
+        if not start.rules and len(rest) == 1:
+            return False
+        self.say(f"{_listed(rest)} beside {_listed(start.rules) or 'the original'}")
+        return self._tried(start, start.beside(rest), "together").pays
+
+    def _drop(self, rules: Iterable[str]) -> None:
+        """Leaves rules out that were found to gain nothing."""
+        rules = frozenset(rules)
+        self.kept = self.kept.without(rules)
+        for rule in rules:
+            self.parts[rule] = replace(self.parts[rule], answer="dropped")
+
+    def _leave_out(self) -> None:
+        """Each rule that is left, beside all others that are: those with the smallest gain alone may go first."""
+        for rule in sorted(self.kept.rules, key=self._gain):
+            if self.kept.rules == {rule}:
+                continue  # beside nothing else: it was measured alone
+            self.say(f"everything without {rule}")
+            trial = self._tried(self.kept.without([rule]), self.kept, "beside-the-rest")
+            part = replace(self.parts[rule], beside=trial.ratio, why=_why(trial))
+            if trial.pays or trial.failed:
+                # Without it the others do not run, which is no fault of theirs: they build on it.
+                self.parts[rule] = replace(part, answer="kept")
+            else:
+                self.kept = self.kept.without([rule])
+                self.parts[rule] = replace(part, answer="dropped")
+        self._look_at_the_last()
+
+    def _look_at_the_last(self) -> None:
+        """What alone is left is kept if it pays alone."""
+        for rule in list(self.kept.rules) if len(self.kept.rules) == 1 else ():
+            part = self.parts[rule]
+            if part.beside is None and part.answer != "kept":
+                trial = self._tried(ORIGINAL, self.kept, "beside-the-rest")
+                self.parts[rule] = replace(part, answer="kept" if trial.pays else "dropped", why=_why(trial))
+                if not trial.pays:
+                    self.kept = self.kept.without([rule])
+
+    def _gain(self, rule: str) -> tuple[float, str]:
+        alone = self.parts[rule].alone
+        return (1.0 if alone is None else alone.estimate, rule)
+
+    def _try_values(self) -> None:
+        """Other values of options, one after the other, each beside the best so far."""
+        for option, values in self.values.items():
+            for value in values if self.kept.rules else ():
+                after = self.kept.having(option, value)
+                self.say(f"{option} {value}")
+                if self._tried(self.kept, after, "value").pays:
+                    self.kept = after
+
+    def _look_at_the_whole(self) -> None:
+        """Whether what was dropped pays after all, all of it beside what was kept; then it stays."""
+        dropped = frozenset(rule for rule, part in self.parts.items() if part.answer == "dropped")
+        everything = self.kept.beside(dropped)
+        is_known = any(each.before == self.kept and each.after == everything for each in self.trials if not each.pays)
+        if len(dropped) < 2 or is_known:  # noqa: PLR2004 - several; of one it is known
+            return
+        self.say(f"{_listed(dropped)} beside {_listed(self.kept.rules) or 'the original'}")
+        trial = self._tried(self.kept, everything, "whole")
+        if trial.pays:
+            self.kept = everything
+            for rule in dropped:
+                why = f"none of {_listed(dropped)} shows to pay by itself; together they do: {_why(trial)}"
+                self.parts[rule] = replace(self.parts[rule], answer="kept", why=why)
+
+
+def _why(trial: Trial) -> str:
+    """What a trial says about time."""
+    if trial.is_same:
+        return "it changes nothing without the others" if trial.step == "alone" else "it changes nothing"
+    if trial.ratio is None:
+        return trial.failed or "not timed"
+    return _measured(trial.ratio)
+
+
+def _measured(ratio: Ratio) -> str:
+    interval = "" if ratio.low is None or ratio.high is None else f" ({ratio.low:.2f} to {ratio.high:.2f})"
+    return f"{ratio.estimate:.2f} times as fast{interval}"
+
+
+def _listed(rules: Iterable[str]) -> str:
+    return " and ".join(sorted(rules))

@@ -1,0 +1,191 @@
+"""Carries out trials: writes the texts of two variants, runs them in pairs, and remembers what came of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from autotune_rewrite.rewriting import batch
+from autotune_rewrite.tune.search import SpentError, Trial, Variant
+from autotune_rewrite.tune.texts import written
+from autotune_rewrite.verify.statistics.ratio import Ratio
+from codemods.catalogue import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from autotune_rewrite.rewriting.batch import Changes, Read
+    from autotune_rewrite.rewriting.config import Options
+    from autotune_rewrite.tune.search import Step
+    from autotune_rewrite.tune.verified import Verify
+    from autotune_rewrite.verify.judgement import Judgement
+    from autotune_rewrite.verify.plan import Plan
+
+PAIRS: dict[Step, int] = {"alone": 8, "together": 16, "beside-the-rest": 16, "value": 8, "whole": 16}
+"""Of each trial, at most: what decides is looked at longer."""
+OPTIONS: dict[str, Callable[[str], object]] = {"workers": int, "amp": str}
+"""The options whose values may be tried, as they are called in ``Options``, each with its type."""
+
+
+class InterruptedByUserError(Exception):
+    """The user has ended a trial; what was known before is on record."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """The time for all trials."""
+
+    seconds: float
+    trials: int
+    """That are to be expected."""
+    spent: float = 0.0
+
+    @property
+    def left(self) -> float:
+        """Seconds for all that is to come."""
+        return self.seconds - self.spent
+
+    @property
+    def share(self) -> float:
+        """Seconds for the next trial: what the others leave over goes to those that come last."""
+        return self.left / max(1, self.trials)
+
+    def take(self, seconds: float) -> None:
+        """Notes what a trial took."""
+        self.spent += seconds
+        self.trials -= 1
+
+
+@dataclass(slots=True)
+class Records:
+    """What came of trials, in a file that a search which was interrupted goes on from: a line of JSON for each."""
+
+    path: Path | None
+    """None: nothing is kept."""
+    known: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read what there is; a line that was not written whole is none."""
+        if self.path is None or not self.path.exists():
+            return
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                values = json.loads(line)
+            except ValueError:
+                continue
+            self.known[values["key"]] = values
+
+    def keep(self, key: str, values: Mapping[str, Any]) -> None:
+        """Remember what came of a trial."""
+        self.known[key] = {"key": key, **values}
+        if self.path is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"\n{json.dumps(self.known[key])}")  # a line that was not written whole ends here
+
+
+@dataclass(slots=True)
+class Trials:
+    """The trials of a script; called with two variants, it runs them beside each other.
+
+    Args:
+        parts: The script, which is the plan's original, and the other files of its project.
+        options: How it is rewritten, but for what variants say.
+        plan: How it is run.
+        verify: Carries out plans.
+        budget: The time for it.
+        records: What came of trials before, and will come of these.
+    """
+
+    parts: Read
+    options: Options
+    plan: Plan
+    verify: Verify
+    budget: Budget
+    records: Records
+
+    def __call__(self, before: Variant, after: Variant, step: Step) -> Trial:
+        """Run two variants beside each other, unless that was done before.
+
+        Raises:
+            SpentError: The budget is spent.
+            InterruptedByUserError: The user has ended it.
+            FileError: The script cannot be rewritten so.
+            VerifyError: It cannot be run.
+        """
+        key = f"{step}: {before.key} | {after.key}"
+        known = self.records.known.get(key)
+        if known is None:
+            if self.budget.left <= 0:
+                raise SpentError
+            known = self._run(before, after, step)
+            self.records.keep(key, known)
+        self.budget.take(known["seconds"])
+        ratio = known["ratio"]
+        return Trial(
+            before,
+            after,
+            step,
+            None if ratio is None else Ratio(**ratio),
+            known["speed"],
+            known["failed"],
+            is_same=known["is_same"],
+            seconds=known["seconds"],
+        )
+
+    def changes(self, variant: Variant) -> Changes:
+        """What becomes of the files of the project.
+
+        Raises:
+            FileError: One of them cannot be used.
+        """
+        return batch.changes(self.parts, self.options_of(variant), without=frozenset(RULES) - variant.rules)
+
+    def options_of(self, variant: Variant) -> Options:
+        """How the script is rewritten with the variant's values."""
+        chosen: dict[str, Any] = {name: OPTIONS[name](value) for name, value in variant.values}
+        return replace(self.options, **chosen)
+
+    def _run(self, before: Variant, after: Variant, step: Step) -> dict[str, Any]:
+        """What came of a trial, as it is kept."""
+        ours, theirs = self.changes(before), self.changes(after)
+        if _texts(ours) == _texts(theirs):
+            return {"ratio": None, "speed": "no-difference", "failed": "", "is_same": True, "seconds": 0.0}
+        start = time.monotonic()
+        with TemporaryDirectory(prefix="torchfast-") as directory:
+            original_text, original_modules = written(ours, self.plan.original, Path(directory) / "before")
+            rewritten, modules = written(theirs, self.plan.original, Path(directory) / "after")
+            plan = replace(
+                self.plan,
+                original_text=original_text,
+                original_modules=original_modules,
+                rewritten=rewritten,
+                modules=modules,
+                script_directory=self.plan.original.parent,
+                pairs=PAIRS[step],
+                time_budget=self.budget.share,
+                timeout=self.plan.timeout or self.plan.seconds_of_run,
+                speed_only=True,
+            )
+            judgement, _ = self.verify(plan, probe=True)
+        if judgement.interrupted:
+            raise InterruptedByUserError
+        return {**_as_kept(judgement), "is_same": False, "seconds": time.monotonic() - start}
+
+
+def _texts(changes: Changes) -> tuple[str, ...]:
+    return tuple(each.rewrite.after for each in changes.dones)
+
+
+def _as_kept(judgement: Judgement) -> dict[str, Any]:
+    whole = judgement.whole
+    ratio = (
+        None if whole is None else {name: getattr(whole, name) for name in ("estimate", "low", "high", "confidence")}
+    )
+    failed = "" if judgement.run == "ok" else judgement.reason
+    return {"ratio": ratio, "speed": judgement.speed, "failed": failed}

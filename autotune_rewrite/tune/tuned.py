@@ -1,0 +1,220 @@
+"""What a patient expert does: measure the script, try one change at a time, keep what pays, and confirm the result."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from autotune_rewrite.rewriting import batch
+from autotune_rewrite.tune.search import Found, search
+from autotune_rewrite.tune.trials import Budget, InterruptedByUserError, Trials
+from autotune_rewrite.tune.verified import acting, verified
+from autotune_rewrite.verify.judgement import Judgement
+from autotune_rewrite.verify.statistics.ratio import Ratio
+from codemods.catalogue import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from autotune_rewrite.rewriting.batch import Changes, Read
+    from autotune_rewrite.rewriting.config import Options
+    from autotune_rewrite.tune.trials import Records
+    from autotune_rewrite.tune.verified import Verify
+    from autotune_rewrite.verify.plan import Plan
+    from autotune_rewrite.verify.records import Environment, Run
+
+WHOLE = 0.25
+"""The part of the budget for everything together: does it run, and compute the same?"""
+CONFIRMING = 0.3
+"""The part that is kept for the result: it is run afresh, as the best of many looks better than it is."""
+FRESH = 2**16
+"""Is added to the seeds of the runs that confirm the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The smallest set of changes within the noise of the fastest, and what shows it."""
+
+    changes: Changes | None
+    """What it makes of the files; None where nothing pays, or nothing is known."""
+    reason: str
+    """Why nothing is changed, in a sentence; empty where something is."""
+    whole: Judgement | None
+    """Of all changes together; None where there are none."""
+    confirmed: Judgement | None
+    """Of the result, in runs of their own."""
+    found: Found | None
+    """What the search has found; None where there was nothing to search."""
+    failed: tuple[tuple[str, str], ...] = ()
+    """Rules whose changes do not hold up, each with why."""
+    not_measured: tuple[str, ...] = ()
+    """Rules that cannot act on this device."""
+    seconds: float = 0.0
+    """That all runs took."""
+
+    @property
+    def pays(self) -> bool:
+        """Whether there is something to be written."""
+        return self.changes is not None
+
+    @property
+    def gains(self) -> dict[str, Ratio | None]:
+        """The rules of the result, each with how many times as fast it makes the script beside the others, if known."""
+        parts = () if self.found is None or not self.pays else self.found.parts
+        return {part.rule: part.beside or part.alone for part in parts if part.answer in ("kept", "not-told")}
+
+
+@dataclass(slots=True)
+class Tuning:
+    """How a script is tuned."""
+
+    parts: Read
+    """The script, which is the plan's original, and the other files of its project."""
+    options: Options
+    """Which rules may be tried."""
+    plan: Plan
+    """How it is run."""
+    verify: Verify
+    """Carries out plans."""
+    say: Callable[[str], None]
+    """Is told, in a line, what happens next."""
+    budget: float
+    """Seconds for all runs."""
+    records: Records
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Options, each with values that are to be tried."""
+    order: Sequence[str] = ()
+    """Rules, those first that can gain most, where that is known."""
+    unmeasured: bool = False
+    """Whether changes that cannot act on this device are part of the result."""
+
+    def end(self) -> Tuned:
+        """Everything.
+
+        Raises:
+            FileError: The script cannot be rewritten.
+            VerifyError: It cannot be run.
+            InterruptedByUserError: The user has ended it; what was measured is on record.
+        """
+        first = self._first()
+        whole, changes = first.whole, first.changes
+        if whole is None:
+            return Tuned(None, "No rule has anything to change.", None, None, None, first.failed)
+        if whole.run != "ok" or whole.equality == "different":
+            return Tuned(None, whole.reason, whole, None, None, first.failed, seconds=first.seconds)
+        acts = acting(changes, first.device)
+        idle = tuple(sorted(changes.rules - acts))
+        if not acts:
+            text = "Nothing of what would be changed can act on this device."
+            return Tuned(None, text, whole, None, None, first.failed, idle, first.seconds)
+        budget = Budget(self.budget * (1 - CONFIRMING) - first.seconds, self._expected(len(acts)))
+        trials = Trials(
+            self.parts, self.options, replace(self.plan, length=first.length), self.verify, budget, self.records
+        )
+        found = search(self._in_order(acts), trials, self.say, self.values)
+        return self._confirmed(found, trials, first, idle)
+
+    def _in_order(self, rules: frozenset[str]) -> list[str]:
+        places = {rule: place for place, rule in enumerate(self.order)}
+        return sorted(rules, key=lambda rule: (places.get(rule, len(places)), rule))
+
+    def _expected(self, rules: int) -> int:
+        """Trials, about: each rule alone, those that pay once more, the others together, and values."""
+        return rules + (rules + 1) // 2 + 2 + sum(map(len, self.values.values()))
+
+    def _confirmed(self, found: Found, trials: Trials, first: _First, idle: tuple[str, ...]) -> Tuned:
+        spent = first.seconds + trials.budget.spent
+        nothing = Tuned(None, "", first.whole, None, found, first.failed, idle, spent)
+        if not found.variant.rules:
+            return replace(nothing, reason="No change gains anything beyond the noise.")
+        variant = found.variant.beside(idle) if self.unmeasured else found.variant
+        self.say("the result, in fresh runs")
+        plan = replace(
+            self.plan, seed=self.plan.seed + FRESH, time_budget=max(self.budget * CONFIRMING, self.budget - spent)
+        )
+        result = verified(
+            self.parts,
+            trials.options_of(variant),
+            plan,
+            self.verify,
+            self.say,
+            without=frozenset(RULES) - variant.rules,
+        )
+        judgement = result.judgement
+        told = replace(nothing, confirmed=judgement, failed=(*first.failed, *(judgement.left_out if judgement else ())))
+        if judgement is None:
+            return replace(told, reason="Nothing of the result held up in fresh runs.")
+        if judgement.interrupted:
+            raise InterruptedByUserError
+        if judgement.fit and judgement.speed == "faster":
+            return replace(told, changes=result.changes)
+        return replace(told, reason=f"The result did not hold up in fresh runs: {judgement.reason}")
+
+    def _first(self) -> _First:
+        """Everything together beside the original: what does not hold up is left out from here on."""
+        known = self.records.known.get(_EVERYTHING)
+        if known is None:
+            known = self._run_everything()
+            self.records.keep(_EVERYTHING, known)
+        without = frozenset(known["failed"])
+        changes = batch.changes(self.parts, self.options, without=without)
+        whole = None if known["judgement"] is None else _judgement(known["judgement"])
+        return _First(
+            changes, whole, tuple(known["failed"].items()), known["environment"], known["length"], known["seconds"]
+        )
+
+    def _run_everything(self) -> dict[str, Any]:
+        """What came of it, as it is kept."""
+        self.say("everything together")
+        runs: list[Run] = []
+
+        def verify(plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
+            judgement, some = self.verify(plan, probe=probe)
+            runs.extend(some)
+            return judgement, some
+
+        start = time.monotonic()
+        plan = replace(self.plan, time_budget=self.budget * WHOLE)
+        result = verified(self.parts, self.options, plan, verify, self.say)
+        judgement = result.judgement
+        if judgement is not None and judgement.interrupted:
+            raise InterruptedByUserError
+        simulated: Environment = {"cuda": True, "capability": plan.simulated or ""}
+        whole = [len(each.times) for each in runs if each.side == "original" and each.ended == "finished"]
+        return {
+            "failed": dict(judgement.left_out) if judgement is not None else {},
+            "judgement": None if judgement is None else _as_kept(judgement),
+            "environment": {} if judgement is None else simulated if plan.simulated else judgement.environment,
+            "length": whole[0] if whole else None,
+            "seconds": time.monotonic() - start,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """What everything together came to."""
+
+    changes: Changes
+    """Without what did not hold up."""
+    whole: Judgement | None
+    failed: tuple[tuple[str, str], ...]
+    device: Environment
+    length: int | None
+    """Iterations of a whole run, where one was seen."""
+    seconds: float
+
+
+_EVERYTHING = "everything"
+_PLAIN = ("run", "speed", "equality", "reason", "promise", "side", "pairs")
+
+
+def _as_kept(judgement: Judgement) -> dict[str, Any]:
+    ratio = None if judgement.whole is None else dataclasses.asdict(judgement.whole)
+    return {**{name: getattr(judgement, name) for name in _PLAIN}, "whole": ratio, "environment": judgement.environment}
+
+
+def _judgement(values: dict[str, Any]) -> Judgement:
+    ratio = values["whole"]
+    return Judgement(**{**values, "whole": None if ratio is None else Ratio(**ratio)})

@@ -1,0 +1,166 @@
+"""``torchfast tune`` as it is typed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from worlds import CUDA, MARKS, World
+
+from autotune_rewrite.checking.evidence import NAME
+from autotune_rewrite.cli import tune
+from autotune_rewrite.verify import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Answer
+
+    Run = Callable[..., Answer]
+
+CHOSEN = ("--level", "bitwise", "--select", ",".join(MARKS))
+
+
+@pytest.fixture
+def worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[World], None]:
+    """Puts a world in the place of the verifier."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def put(world: World) -> None:
+        monkeypatch.setattr(tune, "Verifier", lambda _: world)
+        monkeypatch.setattr(run, "probe", lambda _: CUDA)
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        pytest.param(("a.py", "b.py"), "tune takes one script", id="two scripts"),
+        pytest.param(("a.py", "--budget", "soon"), "'soon' is no time such as 90s, 15m or 1h", id="no time"),
+        pytest.param(("a.py", "--budget", "0m"), "'0m' is no time", id="no time at all"),
+        pytest.param(("a.py", "--values", "lr=1,2"), "'lr=1,2' is none of workers=…, amp=…", id="another option"),
+        pytest.param(("a.py", "--values", "workers="), "'workers=' is none of", id="no value"),
+        pytest.param(("a.py", "--pairs", "4"), "--pairs is not for tune", id="pairs"),
+        pytest.param(
+            ("a.py", "--time-budget", "4"), "--time-budget is not for tune: --budget says", id="another budget"
+        ),
+        pytest.param(("none.py",), "none.py: no such file", id="no script"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused(
+    torchfast: Run, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("import torch\n")
+
+    answer = torchfast("tune", *options)
+
+    assert answer.code == 2
+    assert said in answer.err
+
+
+def test_a_budget_is_told_in_hours_minutes_or_seconds() -> None:
+    assert [tune._seconds(None, None, text) for text in ("90", "90s", "15m", "1.5h")] == [90, 90, 900, 5400]  # type: ignore[arg-type]
+
+
+def test_nothing_is_written_unless_it_is_asked_for(
+    torchfast: Run, naive: Path, worlds: Callable[[World], None]
+) -> None:
+    before = naive.read_bytes()
+    worlds(World({"loader-pin": 1.5}))
+
+    answer = torchfast("tune", str(naive), *CHOSEN)
+
+    assert answer.code == 0
+    assert "1 of 3 rules pays: 1.50 times as fast" in " ".join(answer.out.split())
+    assert naive.read_bytes() == before
+    assert not (naive.parent / NAME).exists()
+
+
+def test_what_pays_is_written_with_what_was_measured(
+    torchfast: Run, naive: Path, worlds: Callable[[World], None]
+) -> None:
+    worlds(World({"loader-pin": 1.5}))
+
+    answer = torchfast("tune", str(naive), *CHOSEN, "--apply")
+
+    assert answer.code == 0
+    assert {rule for rule, mark in MARKS.items() if mark in naive.read_text()} == {"loader-pin"}
+    assert json.loads((naive.parent / NAME).read_text())["scripts"][naive.name]["rules"].keys() == {"loader-pin"}
+    assert torchfast("check", "--evidence", str(naive)).code == 0
+
+
+def test_it_can_be_taken_back(torchfast: Run, naive: Path, worlds: Callable[[World], None]) -> None:
+    before = naive.read_bytes()
+    worlds(World({"loader-pin": 1.5}))
+    torchfast("tune", str(naive), *CHOSEN, "--apply")
+
+    assert torchfast("undo").code == 0
+    assert naive.read_bytes() == before
+    assert torchfast("check", "--evidence", str(naive)).code == 1
+
+
+def test_where_nothing_pays_nothing_is_written(torchfast: Run, naive: Path, worlds: Callable[[World], None]) -> None:
+    before = naive.read_bytes()
+    worlds(World({}))
+
+    answer = torchfast("tune", str(naive), *CHOSEN, "--apply")
+
+    assert answer.code == 0
+    assert naive.read_bytes() == before
+    assert "nothing was written" in answer.err
+
+
+def test_a_result_that_does_not_hold_up_is_not_written(
+    torchfast: Run, naive: Path, worlds: Callable[[World], None]
+) -> None:
+    before = naive.read_bytes()
+    worlds(World({"loader-pin": 1.5}, late={"loader-pin": 1.0}))
+
+    assert torchfast("tune", str(naive), *CHOSEN, "--apply").code == 1
+    assert naive.read_bytes() == before
+
+
+def test_as_a_patch(torchfast: Run, naive: Path, tmp_path: Path, worlds: Callable[[World], None]) -> None:
+    worlds(World({"loader-pin": 1.5}))
+
+    assert torchfast("tune", str(naive), *CHOSEN, "--patch", "changes.patch").code == 0
+    assert "pin_memory=True" in (tmp_path / "changes.patch").read_text()
+
+
+def test_interrupted_it_says_so_and_goes_on_later(torchfast: Run, naive: Path, worlds: Callable[[World], None]) -> None:
+    whole, first, second = (World({"loader-pin": 1.5}, interrupts=number) for number in (-1, 2, -1))
+    worlds(first)
+    answer = torchfast("tune", str(naive), *CHOSEN)
+
+    assert answer.code == 130
+    assert "interrupted: nothing was written" in answer.err
+    worlds(second)
+    assert torchfast("tune", str(naive), *CHOSEN).code == 0
+    worlds(whole)
+    torchfast("tune", str(naive), *CHOSEN, "--fresh")
+    assert len(second.plans) == len(whole.plans) - 2
+
+
+def test_a_script_that_was_changed_is_measured_anew(
+    torchfast: Run, naive: Path, worlds: Callable[[World], None]
+) -> None:
+    first, second = World({"loader-pin": 1.5}), World({"loader-pin": 1.5})
+    worlds(first)
+    torchfast("tune", str(naive), *CHOSEN)
+    naive.write_text(naive.read_text() + "print(loss)\n")
+    worlds(second)
+    torchfast("tune", str(naive), *CHOSEN)
+
+    assert len(second.plans) == len(first.plans)
+
+
+def test_as_json_and_as_markdown(torchfast: Run, naive: Path, worlds: Callable[[World], None]) -> None:
+    worlds(World({"loader-pin": 1.5}))
+    told = json.loads(torchfast("tune", str(naive), *CHOSEN, "--format", "json", "--gpu-hourly", "2").out)
+
+    assert (told["rules"], told["exit_code"], told["cost"]["hourly"]) == (["loader-pin"], 0, 2.0)
+    assert torchfast("tune", str(naive), *CHOSEN, "--format", "markdown").out.startswith("### ")

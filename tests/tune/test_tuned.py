@@ -1,0 +1,189 @@
+"""From a script to what pays, with a verifier made for the purpose: no script runs here."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from worlds import CUDA, MARKS, OPTIONS, World
+
+from autotune_rewrite.report import tune as report
+from autotune_rewrite.rewriting.batch import read_project
+from autotune_rewrite.tune.trials import InterruptedByUserError, Records
+from autotune_rewrite.tune.tuned import FRESH, Tuned, Tuning
+from autotune_rewrite.verify.judgement import Judgement
+from autotune_rewrite.verify.plan import Plan
+from tests.conftest import NAIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from autotune_rewrite.verify.records import Run
+
+
+def tuned(naive: Path, world: World, records: Path | None = None, **choices: Any) -> Tuned:
+    said: list[str] = []
+    plan = Plan(naive, naive)
+    parts = read_project(str(naive))
+    return Tuning(parts, OPTIONS, plan, world, said.append, 600, Records(records), **choices).end()
+
+
+def kept(result: Tuned) -> set[str]:
+    assert result.changes is not None
+    (done,) = result.changes.dones
+    return {rule for rule, mark in MARKS.items() if mark in done.rewrite.after}
+
+
+def test_what_pays_is_the_result(naive: Path) -> None:
+    result = tuned(naive, World({"loader-pin": 1.5}))
+
+    assert kept(result) == {"loader-pin"}
+    assert result.confirmed is not None
+    assert result.confirmed.speed == "faster"
+
+
+def test_the_result_is_confirmed_with_other_seeds(naive: Path) -> None:
+    world = World({"loader-pin": 1.5})
+    tuned(naive, world)
+
+    assert [plan.seed >= FRESH for plan in world.plans] == [False] * (len(world.plans) - 1) + [True]
+    assert not world.plans[-1].speed_only
+
+
+def test_nothing_is_changed_where_nothing_pays(naive: Path) -> None:
+    result = tuned(naive, World({"loader-pin": 0.9}))
+
+    assert (result.pays, result.reason) == (False, "No change gains anything beyond the noise.")
+
+
+def test_what_only_looked_faster_is_not_the_result(naive: Path) -> None:
+    result = tuned(naive, World({"loader-pin": 1.5}, late={"loader-pin": 1.0}))
+
+    assert not result.pays
+    assert "did not hold up in fresh runs" in result.reason
+
+
+def test_what_crashes_is_left_out_and_the_rest_is_tuned(naive: Path) -> None:
+    result = tuned(naive, World({"loader-pin": 1.5, "zero-grad-none": 2.0}, crashing="zero-grad-none"))
+
+    assert kept(result) == {"loader-pin"}
+    assert [rule for rule, _ in result.failed] == ["zero-grad-none"]
+
+
+def test_what_cannot_act_here_is_kept_apart(naive: Path) -> None:
+    world = World({"zero-grad-none": 1.5}, environment={"torch": "2.15.0", "cuda": False, "cpus": 2})
+
+    result = tuned(naive, world)
+
+    assert kept(result) == {"zero-grad-none"}
+    assert result.not_measured == ("h2d-non-blocking", "loader-pin")
+
+
+def test_it_is_written_all_the_same_where_that_is_asked_for(naive: Path) -> None:
+    world = World({"zero-grad-none": 1.5}, environment={"torch": "2.15.0", "cuda": False, "cpus": 2})
+
+    assert kept(tuned(naive, world, unmeasured=True)) == set(MARKS)
+
+
+def test_a_script_with_nothing_to_change_is_not_run(naive: Path) -> None:
+    naive.write_text("import torch\n")
+    world = World({})
+
+    assert tuned(naive, world).reason == "No rule has anything to change."
+    assert world.plans == []
+
+
+def test_an_original_that_fails_is_the_reason(naive: Path) -> None:
+    def verify(plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
+        del plan, probe
+        reason = "The original script ended with exit status 1."
+        return Judgement("crashed", "not-checked", "not-checked", reason, "bitwise", side="original"), []
+
+    result = Tuning(
+        read_project(str(naive)), OPTIONS, Plan(naive, naive), verify, lambda _: None, 600, Records(None)
+    ).end()
+
+    assert (result.pays, result.reason) == (False, "The original script ended with exit status 1.")
+
+
+@pytest.mark.parametrize("interrupts", range(6))
+def test_what_was_interrupted_goes_on_from_its_records(naive: Path, tmp_path: Path, interrupts: int) -> None:
+    whole = World({"loader-pin": 1.5, "zero-grad-none": 1.2})
+    expected = kept(tuned(naive, whole))
+    first = World(whole.factors, interrupts=interrupts)
+    with pytest.raises(InterruptedByUserError):
+        tuned(naive, first, tmp_path / "records")
+
+    second = World(whole.factors)
+    assert kept(tuned(naive, second, tmp_path / "records")) == expected
+    assert len(second.plans) == len(whole.plans) - interrupts
+
+
+def test_rules_are_tried_in_the_order_that_a_profile_gives(naive: Path) -> None:
+    result = tuned(naive, World({"loader-pin": 1.5}), order=["zero-grad-none", "loader-pin"])
+
+    assert result.found is not None
+    assert [part.rule for part in result.found.parts] == ["zero-grad-none", "loader-pin", "h2d-non-blocking"]
+
+
+# --- reports --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def result(naive: Path) -> Tuned:
+    world = World({"loader-pin": 2.0, "zero-grad-none": 1.25}, environment={**CUDA, "capability": "9.0"})
+    return tuned(naive, world)
+
+
+def test_the_report_says_what_pays_and_what_does_not(result: Tuned) -> None:
+    text = report.as_text(result, "train.py", report.Cost.of(result, 3.6))
+
+    assert " ".join(text.split()).startswith(
+        "train.py: 2 of 3 rules pay: 2.50 times as fast (2.46 to 2.54). The result computes the same, bit for bit."
+    )
+    assert "h2d-non-blocking" in text
+    assert "dropped: no gain beyond the noise" in text
+    assert "A run costs 0.004 in the place of 0.01, at 3.6 an hour." in text
+
+
+def test_bars_lead_from_the_original_to_the_result(result: Tuned) -> None:
+    assert [(name, round(part, 3)) for name, part, _ in report.bars(result)] == [
+        ("original", 1.0),
+        ("loader-pin", 0.5),
+        ("zero-grad-none", 0.4),
+    ]
+
+
+def test_as_json_it_has_each_rule_and_the_changes(result: Tuned) -> None:
+    told = json.loads(json.dumps(report.as_json(result, "train.py", None, 0)))
+
+    assert told["rules"] == ["loader-pin", "zero-grad-none"]
+    assert {part["rule"]: part["answer"] for part in told["parts"]} == {
+        "h2d-non-blocking": "dropped",
+        "loader-pin": "kept",
+        "zero-grad-none": "kept",
+    }
+    assert "+loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2, pin_memory=True)" in told["diff"]
+    assert told["verification"]["speed"] == "faster"
+
+
+def test_as_markdown_it_is_a_table_and_a_diff(result: Tuned) -> None:
+    text = report.as_markdown(result, "train.py", None)
+
+    assert "| :-- | --: | --: | :-- |" in text
+    assert "```diff\n--- " in text
+
+
+def test_where_nothing_pays_the_report_has_no_diff(naive: Path) -> None:
+    nothing = tuned(naive, World({}))
+
+    assert report.as_json(nothing, "train.py", None, 0)["diff"] == ""
+    assert report.as_text(nothing, "train.py", None).startswith(
+        "train.py: Nothing is changed. No change gains anything beyond the noise."
+    )
+
+
+def test_the_script_is_the_one_that_is_tested() -> None:
+    assert all(mark not in NAIVE for mark in MARKS.values())
