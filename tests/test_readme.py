@@ -132,6 +132,7 @@ CODES = {
     "torchfast check src/ --format full": 1,
     "torchfast check src/ --format sarif --output-file torchfast.sarif": 1,
     "torchfast review --base origin/main --output-file review.md": 2,  # there is no repository
+    "torchfast review --base origin/main --format html --output-file review.html": 2,
     "python -m libcst.tool codemod --no-format -x codemods.commands.LoaderPinCommand train.py": 0,
     "torchfast rules": 0,
     "torchfast explain loader-pin": 0,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.rewriting.results import Rewrite
     from autotune_rewrite.verify.judgement import Judgement
 
-FORMATS = ("markdown", "github", "gitlab")
+FORMATS = ("markdown", "github", "gitlab", "html")
 
 
 EXAMPLES = (
@@ -66,12 +66,12 @@ def review(  # noqa: PLR0913 - the command line has these options
     judgement = None if verified is None else _judgement(verified)
     revision = _revision(paths[0], base)
     with as_fault():  # a path may lie in no repository, or in another one
-        rewrites, errors = _found(paths, chosen, revision)
+        rewrites, errors, not_utf8 = _found(paths, chosen, revision)
     for each in errors:
         say(str(each))
     if not quiet:
         _say_what_is_not_committed(rewrites, form)
-    text = _rendered(Found(rewrites, revision, judgement, errors), form)
+    text = _rendered(Found(rewrites, revision, judgement, errors, not_utf8=not_utf8), form)
     if output_file is None:
         click.echo(text)
     else:
@@ -103,18 +103,22 @@ def _judgement(path: Path) -> Judgement:
         raise Fault(str(error)) from error
 
 
-def _found(paths: tuple[str, ...], chosen: Chosen, revision: str) -> tuple[list[Rewrite], list[FileError]]:
-    """What becomes of the lines that were changed, and what is wrong with files."""
+def _found(
+    paths: tuple[str, ...], chosen: Chosen, revision: str
+) -> tuple[list[Rewrite], list[FileError], frozenset[str]]:
+    """What becomes of the lines that were changed, what is wrong with files, and which are not in UTF-8."""
     from autotune_rewrite.checking.touched import Touched, only_touched
     from autotune_rewrite.rewriting import batch
 
-    rewrites, errors = [], []
+    rewrites, errors, not_utf8 = [], [], set()
     for result in batch.run_in_units(paths, chosen.options(), Touched(revision)):
         if isinstance(result, FileError):
             errors.append(result)
         else:
             rewrites.append(only_touched(result.rewrite, revision))
-    return rewrites, errors
+            if result.source.text.encode() != result.source.data:
+                not_utf8.add(result.source.path)
+    return rewrites, errors, frozenset(not_utf8)
 
 
 def _say_what_is_not_committed(rewrites: list[Rewrite], form: str) -> None:
@@ -135,4 +139,8 @@ def _rendered(review: Review, form: str) -> str:
         return review_comments.as_github(review)
     if form == "gitlab":
         return review_comments.as_gitlab(review)
+    if form == "html":
+        from autotune_rewrite.report.review_page import as_html
+
+        return as_html(review)
     return as_markdown(review)

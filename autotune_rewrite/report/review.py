@@ -39,6 +39,8 @@ class Review:
     errors: Sequence[FileError] = ()
     told: frozenset[int] = frozenset()
     """The numbers of changes that are told of elsewhere, in comments on their lines."""
+    not_utf8: frozenset[str] = frozenset()
+    """The files whose bytes are not those of their text in UTF-8."""
 
     @property
     def changes(self) -> list[Change]:
@@ -82,15 +84,18 @@ def measured(judgement: Judgement | None) -> Iterator[str]:
     if judgement is None:
         return
     yield f"**Measured:** {escaped(words.headline(judgement))}"
+    yield "\n".join(f"- {escaped(each)}" for each in measured_lines(judgement))
+
+
+def measured_lines(judgement: Judgement) -> list[str]:
+    """What was measured, in sentences."""
     if judgement.run != "ok":
-        yield escaped(judgement.reason)
-        return
+        return [judgement.reason]
     lines = [f"{name}: {ratio}" for name, ratio in words.ratios(judgement)]
     lines += per_run(judgement)
     if judgement.applied:
         lines.append(f"with these rules together: {', '.join(judgement.applied)}")
-    lines.append(words.seen(judgement))
-    yield "\n".join(f"- {escaped(each)}" for each in lines)
+    return [*lines, words.seen(judgement)]
 
 
 def part_of_measured(rule: str, judgement: Judgement | None) -> str:

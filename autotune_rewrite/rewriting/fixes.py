@@ -48,10 +48,10 @@ def with_fixes(texts: Sequence[Text], *, check: bool, ask: Ask | None = None) ->
 
 def applied(text: str, fix: Iterable[Replacement]) -> str:
     """The text with one finding's change."""
-    lines = _lines(text)
+    parts = lines(text)
     for piece in sorted(fix, key=lambda each: each.line, reverse=True):
-        lines[piece.line - 1 : piece.end_line] = [piece.text]
-    return "".join(lines)
+        parts[piece.line - 1 : piece.end_line] = [piece.text]
+    return "".join(parts)
 
 
 def _alone(texts: Sequence[Text], number: int) -> list[Step]:
@@ -87,7 +87,7 @@ def pieces(before: str, after: str) -> Iterator[Replacement]:
 
     So two changes of one place overlap, and whoever makes both of them notices.
     """
-    old, new = _lines(before), _lines(after)
+    old, new = lines(before), lines(after)
     found: list[tuple[int, int, int, int]] = []
     for tag, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
@@ -104,6 +104,6 @@ def pieces(before: str, after: str) -> Iterator[Replacement]:
         yield Replacement(start + 1, end, "".join(new[new_start:new_end]))
 
 
-def _lines(text: str) -> list[str]:
+def lines(text: str) -> list[str]:
     """The lines with their newlines; only a line feed ends one."""
     return [f"{line}\n" for line in text.split("\n")[:-1]] + [last for last in text.split("\n")[-1:] if last]
