@@ -158,7 +158,13 @@ def test_each_line_of_a_string_keeps_its_colour(torchfast: Torchfast, project: P
 
 
 def test_a_notebook_is_shown_and_not_in_the_patch(torchfast: Torchfast, project: Path) -> None:
-    cell: dict[str, Any] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": NAIVE}
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+        "source": NAIVE,
+    }
     book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (project / "nb.ipynb").write_text(json.dumps(book))
 
