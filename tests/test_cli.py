@@ -1053,6 +1053,49 @@ def test_modules_are_found_from_here_without_importing_them(torchfast: Run, tmp_
     ]
 
 
+@pytest.mark.parametrize(
+    "command", [("verify", "proj.train", "proj.train"), ("rewrite", "proj.train"), ("profile", "proj.train")]
+)
+def test_a_module_that_is_named_without_m_is_told_of_it(
+    torchfast: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "proj").mkdir()
+    (tmp_path / "proj" / "train.py").touch()
+
+    answer = torchfast(*command)
+
+    message = f"Error: proj.train: no such file; -m proj.train names the module {Path('proj', 'train.py')}\n"
+    assert (answer.code, answer.out, answer.err) == (2, "", message)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        pytest.param(
+            "2", "note: results that differ cannot be judged by fewer than 3 pairs: see --pairs\n", id="too few"
+        ),
+        pytest.param("3", "", id="enough"),
+    ],
+)
+def test_too_few_pairs_are_said_before_they_are_run(
+    torchfast: Run, monkeypatch: pytest.MonkeyPatch, pairs: str, said: str
+) -> None:
+    from autotune_rewrite import verify
+
+    told: list[str] = []
+
+    def run(plan: Plan, *_: object, **__: object) -> Judgement:
+        told.append("runs")
+        return verify.Judgement("ok", "faster", "equal", "It is.", plan.promise)
+
+    monkeypatch.setattr(verify, "verify", run)
+    monkeypatch.setattr("autotune_rewrite.cli.running.say", lambda text: told.append(f"{text}\n"))
+
+    torchfast("verify", "a.py", "b.py", "--pairs", pairs)
+
+    assert told == [*([said] if said else []), "runs"]
+
+
 # --- verify ---------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ import click
 from autotune_rewrite.cli.completing import files
 from autotune_rewrite.cli.faults import Fault, not_empty
 from autotune_rewrite.cli.findings import say
-from autotune_rewrite.cli.running import HANGUP, Running, ScriptCommand, ended_by, module_file
+from autotune_rewrite.cli.running import HANGUP, Running, ScriptCommand, ended_by, script_file
 from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _asked(script: str, chosen: dict[str, Any]) -> Profiling:
 
     known = {name: value for name, value in chosen.items() if value not in (None, ())}
     own = {name: known.pop(name) for name in ("iterations", "warm_up", "threads", "trace", "memory") if name in known}
-    file = module_file(script) if known.get("module") else Path(script)
+    file = script_file(script, is_module=bool(known.get("module")))
     if file.suffix == ".ipynb":
         convert = f"convert it with `jupyter nbconvert --to script {file}`"
         raise Fault(f"{file}: notebooks cannot be profiled: {convert}")

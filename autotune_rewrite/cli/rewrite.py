@@ -17,7 +17,7 @@ from autotune_rewrite.cli.running import (
     ScriptCommand,
     Verifier,
     judgement_as_json,
-    module_file,
+    script_file,
     with_running,
 )
 from autotune_rewrite.cli.selection import Chosen, with_selection
@@ -79,8 +79,10 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
 ) -> None:
     """Rewrite training scripts; `-` reads standard input and writes the result to standard output."""
     options = chosen.options()
-    if running.choices.get("module"):
-        paths = tuple(map(str, map(module_file, paths)))
+    is_module = bool(running.choices.get("module"))
+    found_files = [script_file(each, is_module=is_module) for each in paths]
+    if is_module:
+        paths = tuple(map(str, found_files))
     if interactive and (apply or verify or form == "json"):
         raise Fault("--interactive asks and writes: --apply, --verify and --format json go without it")
     refuse_contradictions(paths, diff=diff, apply=apply or interactive, patch=patch, output=output, verify=verify)

@@ -188,6 +188,17 @@ def with_running(command: Callable[..., None]) -> Callable[..., None]:
     return chosen
 
 
+def script_file(name: str, *, is_module: bool) -> Path:
+    """The file of a script, as it was named; what is there only as a module has to be named as one."""
+    if is_module:
+        return module_file(name)
+    given = Path(name)
+    as_module = Path(*name.split(".")).with_suffix(".py")
+    if given.suffix != ".py" and not given.exists() and as_module.is_file():
+        raise Fault(f"{name}: no such file; -m {name} names the module {as_module}")
+    return given
+
+
 def module_file(name: str) -> Path:
     """The file of a module, as seen from the current directory; nothing is imported.
 

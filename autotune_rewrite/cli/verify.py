@@ -19,7 +19,7 @@ from autotune_rewrite.cli.running import (
     VerdictFormat,
     Verifier,
     judgement_as_json,
-    module_file,
+    script_file,
     with_running,
 )
 from autotune_rewrite.errors import FileError
@@ -96,5 +96,5 @@ def _plan(scripts: tuple[str, ...], base: str | None, running: Running) -> Abstr
         scripts = scripts * 2
     if len(scripts) != 2:  # noqa: PLR2004 - an original and a rewritten one
         raise Fault(f"verify takes two scripts, or one with --base, or --from with records, but got {len(scripts)}")
-    before, after = (module_file(each) if running.choices.get("module") else Path(each) for each in scripts)
+    before, after = (script_file(each, is_module=bool(running.choices.get("module"))) for each in scripts)
     return nullcontext(running.plan(before, after)) if base is None else running.plan_since(base, before, after)

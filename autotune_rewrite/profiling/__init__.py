@@ -22,6 +22,7 @@ from autotune_rewrite.profiling.profiles import (
     share_of,
 )
 from autotune_rewrite.verify import Plan, Progress, VerifyError
+from autotune_rewrite.verify.cures import cure
 from autotune_rewrite.verify.plan import Turn
 from autotune_rewrite.verify.run import probe, run_script
 from codemods.codemod import Phase
@@ -186,7 +187,8 @@ def _checked(profiling: Profiling, run: Run, seen: Seen | None) -> Seen:
     """
     script, warm_up = profiling.plan.original, profiling.warm_up
     if seen is None:
-        raise VerifyError(f"{script}: the script {_why(run)}")
+        cured = cure(profiling.plan, run.output).removesuffix(".")
+        raise VerifyError(". ".join(filter(None, (f"{script}: the script {_why(run)}", cured))))
     if not seen["total"]:
         raise VerifyError(f"{script}: the script came to its end without an iteration: it never calls backward")
     if seen["iterations"]:

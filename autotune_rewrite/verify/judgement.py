@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from autotune_rewrite.project.revisions import named
+from autotune_rewrite.verify.cures import cure
 from autotune_rewrite.verify.equality import Equality, judge_equality
 from autotune_rewrite.verify.statistics.measurement import UNSTEADY, Figures
 
@@ -53,8 +52,6 @@ ADVICE: dict[Outcome, str] = {
     "timed-out": "If it needs longer, --timeout gives it more time.",
     "vanished": "Only a script that comes to its end can be judged.",
 }
-MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
-NO_GPU = re.compile(r"Found no NVIDIA driver|No CUDA GPUs are available|Torch not compiled with CUDA enabled")
 NOT_TIMED: tuple[Speed, str] = ("not-checked", f"{SIMULATED}, which says nothing about speed.")
 
 
@@ -237,7 +234,7 @@ def judge_failure(plan: Plan, failed: Run, other: Run | None, pairs: int, enviro
     elif failed.outcome in ADVICE and failed.ended != "finished":
         reason += f" {ADVICE[failed.outcome]}"
     else:
-        reason += _cure(plan, failed.output)
+        reason = " ".join(filter(None, (reason, cure(plan, failed.output))))
     simulated = plan.simulated is not None
     if simulated:
         reason += f" {SIMULATED}."
@@ -257,21 +254,6 @@ def judge_failure(plan: Plan, failed: Run, other: Run | None, pairs: int, enviro
         interrupted=failed.outcome == "interrupted",
         left_running=max(run.left_running for run in (failed, other or failed)),
     )
-
-
-def _cure(plan: Plan, said: Sequence[str]) -> str:
-    """What the user can do about a failure that has nothing to do with what the script computes, in a sentence."""
-    for line in reversed(said):
-        missing = MISSING.search(line)
-        if missing is not None:
-            name = missing[1].partition(".")[0]
-            in_project = Path(name).is_dir() or Path(f"{name}.py").is_file()
-            if in_project and not plan.module:
-                return f" {name} lies in this directory: -m runs the script as a module from here."
-            return f" It was run by {sys.executable}: {name} has to be installed there."
-        if plan.simulated is None and NO_GPU.search(line):
-            return " There is no GPU for it here: --device simulated runs it without one, and says nothing of speed."
-    return ""
 
 
 def _blamed(plan: Plan, said: Sequence[str]) -> tuple[str, ...]:

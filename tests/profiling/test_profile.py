@@ -276,6 +276,12 @@ def test_ctrl_c_ends_it_with_a_line(naive: Path, torchfast: Torchfast, monkeypat
 
 FAILING = [
     pytest.param("raise SystemExit(3)", "the script ended with exit status 3", id="the script gives up"),
+    pytest.param(
+        "import no_such_package",
+        "the script ended with an exception: ModuleNotFoundError: No module named 'no_such_package'. It was run by "
+        f"{sys.executable}: no_such_package has to be installed there",
+        id="a package is missing",
+    ),
     pytest.param("1 / 0", "the script ended with an exception: ZeroDivisionError: division by zero", id="it fails"),
     pytest.param("print('done')", "came to its end without an iteration: it never calls backward", id="no training"),
     pytest.param(

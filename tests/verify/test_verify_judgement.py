@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from autotune_rewrite.verify.comparison import Comparison
+from autotune_rewrite.verify.cures import cure
 from autotune_rewrite.verify.equality import in_words
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure, speed_word
 from autotune_rewrite.verify.plan import Plan, PromiseName
@@ -552,6 +553,24 @@ def test_what_is_better_is_not_called_worse_by_less_than_nothing(worse: float, w
             id="no driver",
         ),
         pytest.param(
+            "torch.AcceleratorError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+            {},
+            " There is no GPU for it here: --device simulated runs it without one, and says nothing of speed.",
+            id="no driver, and a stream is made",
+        ),
+        pytest.param(
+            "ImportError: attempted relative import with no known parent package",
+            {},
+            " It is a module of a package: -m runs it as one, from the directory that holds the package.",
+            id="a module of a package",
+        ),
+        pytest.param(
+            "ModuleNotFoundError: No module named 'einops'",
+            {"original": Path("nb.ipynb")},
+            f" It was run by {sys.executable}: einops has to be installed there.",
+            id="a notebook is no module",
+        ),
+        pytest.param(
             "AssertionError: Torch not compiled with CUDA enabled", {"device": "simulated"}, "", id="simulated already"
         ),
         pytest.param("ValueError: no", {}, "", id="the script's own affair"),
@@ -564,10 +583,21 @@ def test_a_crash_says_what_cures_it(
     monkeypatch.chdir(tmp_path)
     failed = Run("original", 0, "crashed", "ended with exit status 1", ("Traceback", line), 1.0)
 
-    reason = judge_failure(Plan(Path("a.py"), Path("b.py"), **plan), failed, None, 0, {}).reason
+    asked = replace(Plan(Path("a.py"), Path("b.py")), **plan)
+    reason = judge_failure(asked, failed, None, 0, {}).reason
 
     assert reason.startswith(f"The original script ended with exit status 1.{cure}")
     assert ("There is no GPU" in reason) == ("There is no GPU" in cure)
+
+
+def test_a_package_of_the_directory_above_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "proj").mkdir()
+    (tmp_path / "proj" / "__init__.py").touch()
+    monkeypatch.chdir(tmp_path / "proj")
+
+    said = cure(Plan(Path("a.py"), Path("b.py")), ("ModuleNotFoundError: No module named 'proj'",))
+
+    assert said == f"proj lies in {tmp_path}: start it there, as a module with -m."
 
 
 # What is assembled from runs by their turns.
