@@ -9,6 +9,7 @@ from codemods.dataflow.names import words
 from codemods.dataflow.values import (
     ANY,
     NO_ARGUMENTS,
+    NONE,
     NOTHING,
     NUMBER,
     PLAIN,
@@ -24,6 +25,7 @@ from codemods.dataflow.values import (
     Unknown,
     Value,
     Values,
+    class_of,
     external,
     is_configuration,
     joined,
@@ -31,7 +33,7 @@ from codemods.dataflow.values import (
     leading_text,
     unknown,
 )
-from codemods.library.kinds import is_parameter
+from codemods.library.kinds import CONCATENATED, Kind, is_parameter, may
 from codemods.library.processes import threads_and_processes
 from codemods.library.tensors import starting_graph
 
@@ -317,6 +319,23 @@ def _aggregate(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
     return TENSOR if holds else PLAIN
 
 
+def _sum(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
+    """Of data sets with a first one, ``sum([second], first)``: one that has the items of all, as ``+`` makes it."""
+    start = arguments.get(1, "start")
+    added = joined(flow.elements(arguments.get(0, "iterable"), node), start) - {NONE}
+    if start and all(may_be_added(flow, each) for each in (start, added)):
+        flow.put(node, UNKNOWN_KEY, added)
+        return frozenset({Made(CONCATENATED, node)})
+    return _aggregate(flow, node, arguments)
+
+
+def may_be_added(flow: Flow, values: Values) -> bool:
+    """Whether one of them is a data set, and none has a ``+`` of its own."""
+    classes = [class_of(each) for each in values]
+    is_own = any(each is not None and flow.method(each, "__add__") is not None for each in classes)
+    return not is_own and may(flow, values, Kind.DATASET)
+
+
 def _int(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
     given = arguments.get(0, "")
     are_integers = all(isinstance(each, Literal) and type(each.value) is int for each in given)
@@ -356,7 +375,8 @@ FUNCTIONS: dict[str, Callable[[Flow, ast.Call, Arguments], Values]] = {
     "builtins.filter": _filter,
     "builtins.vars": _vars,
     "builtins.int": _int,
-    **dict.fromkeys((f"builtins.{name}" for name in words("sum max min abs round pow")), _aggregate),
+    **dict.fromkeys((f"builtins.{name}" for name in words("max min abs round pow")), _aggregate),
+    "builtins.sum": _sum,
     **dict.fromkeys((f"builtins.{name}" for name in words("eval exec globals locals")), _not_followed),
 }
 """What each returns, by its name, of the values that it is given."""

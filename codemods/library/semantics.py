@@ -40,7 +40,16 @@ from codemods.dataflow.values import (
 )
 from codemods.library import containers, tensors
 from codemods.library.datasets import transform_position
-from codemods.library.functions import FUNCTIONS, NAMED_TUPLE, collection, named_tuple, namespace, one_of, set_attribute
+from codemods.library.functions import (
+    FUNCTIONS,
+    NAMED_TUPLE,
+    collection,
+    may_be_added,
+    named_tuple,
+    namespace,
+    one_of,
+    set_attribute,
+)
 from codemods.library.handles import opener
 from codemods.library.kinds import (
     CONCATENATED,
@@ -55,7 +64,6 @@ from codemods.library.kinds import (
     described,
     is_parameter,
     kind,
-    may,
 )
 from codemods.library.transforms import COMPOSERS
 
@@ -226,7 +234,7 @@ class TorchSemantics:
 
     def operation(self, flow: Flow, node: ast.BinOp | ast.AugAssign, left: Values, right: Values) -> Values | None:
         """What ``+`` makes of two data sets: one that has the items of both, which are its own as a container's are."""
-        if not isinstance(node.op, ast.Add) or not all(_may_be_added(flow, side) for side in (left, right)):
+        if not isinstance(node.op, ast.Add) or not all(may_be_added(flow, side) for side in (left, right)):
             return None
         flow.put(node, UNKNOWN_KEY, joined(left, right) - {NONE})
         return frozenset({Made(CONCATENATED, node)})
@@ -387,13 +395,6 @@ def _hold_layers(flow: Flow, site: ast.AST, values: Values) -> None:
     """Notes the layers that an ``nn.Sequential`` or the like holds: given one by one, in a list or in a dictionary."""
     for each in values:
         flow.put(site, UNKNOWN_KEY, flow.items(each) if isinstance(each, Container) else frozenset({each}))
-
-
-def _may_be_added(flow: Flow, values: Values) -> bool:
-    """Whether one of them is a data set, and none has a ``+`` of its own."""
-    classes = [class_of(each) for each in values]
-    is_own = any(each is not None and flow.method(each, "__add__") is not None for each in classes)
-    return not is_own and may(flow, values, Kind.DATASET)
 
 
 def _derived(value: Value, node: ast.expr) -> Values:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.dataset_edits import DatasetEdits
-from codemods.facts.data.materializing import image_sets, read_once
+from codemods.facts.data.loaders import through_partial
+from codemods.facts.data.materializing import image_sets, is_image_set, read_once
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class DatasetMaterialize(Codemod):
     causes = words(
         """
         dataset-changes dataset-inspected draws-anew framework made-in-loop no-name other-arguments own-dataset-class
-        own-loader-class read-once script-decides too-large unknown-arguments unknown-reading unknown-transform
+        own-loader-class partial-loader read-once script-decides too-large unknown-arguments unknown-reading
+        unknown-transform
         """
     )
     examples = (
@@ -136,3 +138,5 @@ for images, labels in test_loader:
                 yield self.left(module, call, edits)
             else:
                 yield self.rewrites(module, call, _ANEW if found.why_not_singly is None else _SINGLY, *edits)
+        for call, because in through_partial(script.flow, script.module, is_image_set):
+            yield self.left(script.module, call, because)

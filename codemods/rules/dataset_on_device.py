@@ -10,6 +10,7 @@ from codemods.dataflow.names import words
 from codemods.editing.sampling import in_batches
 from codemods.editing.values import Insert, RemoveArgument, Surround
 from codemods.facts.data.cut_by_hand import ahead, cut_loops
+from codemods.facts.data.loaders import through_partial
 from codemods.facts.data.on_device import residence, tensor_sets
 from codemods.facts.reason import Reason
 from codemods.library.sources import measured
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _SUBSET = "torch.utils.data.Subset"
+_TENSORS = "torch.utils.data.TensorDataset"
 _SUBSETS_TAKE_LISTS = (1, 10)
 
 
@@ -67,8 +69,8 @@ class DatasetOnDevice(Codemod):
         """
         batches-not-moved data-parallel default-device framework loader-inspected made-by-hand made-in-loop
         needs-gradients no-cuda no-name nothing-to-gain other-accelerator other-arguments other-process
-        own-loader-class script-decides too-large unknown-arguments unknown-dataset unknown-device unknown-layout
-        unknown-reading used-on-host
+        own-dataset-class own-loader-class partial-loader script-decides too-large unknown-arguments unknown-dataset
+        unknown-device unknown-layout unknown-reading used-on-host
         """
     )
     examples = (
@@ -145,6 +147,9 @@ for images, labels in loader:
                 yield self.left(module, call, found)
             else:
                 yield self._site(script, module, call, found)
+
+        for call, because in through_partial(script.flow, script.module, _TENSORS.__eq__):
+            yield self.left(module, call, because)
 
         for loop, cuts in cut_loops(script):
             yield self._loop(module, loop, ahead(script, loop, cuts))

@@ -8,6 +8,7 @@ from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.sampling import in_batches
 from codemods.facts.data.batching import Batches, batches
+from codemods.facts.data.loaders import through_partial
 from codemods.facts.reason import Reason
 from codemods.library.sources import measured
 
@@ -51,8 +52,8 @@ class LoaderBatchedIndex(Codemod):
     phases = frozenset({Phase.DATA, Phase.EVALUATION})
     causes = words(
         """
-        framework loader-inspected no-name nothing-to-gain other-arguments own-loader-class script-decides
-        unknown-arguments unknown-dataset unknown-layout unknown-reading
+        framework loader-inspected no-name nothing-to-gain other-arguments own-dataset-class own-loader-class
+        partial-loader script-decides unknown-arguments unknown-dataset unknown-layout unknown-reading
         """
     )
     examples = (
@@ -104,3 +105,5 @@ for (x,) in loader:
                 is_part = any(each.name == f"{_DATA}Subset" for each in loader.dataset.values)
                 since = _SUBSETS_TAKE_LISTS if is_part else None
                 yield self.rewrites(loader.module, loader.call, _MESSAGE, *edits, since=since)
+        for call, because in through_partial(script.flow, script.module, f"{_DATA}TensorDataset".__eq__):
+            yield self.left(script.module, call, because)

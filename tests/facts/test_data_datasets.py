@@ -89,6 +89,14 @@ def test_what_is_added_to_is_made_of_both() -> None:
     assert {"torch.utils.data.TensorDataset", "Rows"} == {each.name for each in found.parts}
 
 
+@pytest.mark.parametrize("code", ["sum([Rows()], tensors)", "sum([Rows()], start=tensors)", "sum((tensors,), Rows())"])
+def test_a_sum_of_several_is_made_of_all(code: str) -> None:
+    found = dataset(code)
+
+    assert {"torch.utils.data.TensorDataset", "Rows"} == {each.name for each in found.parts}
+    assert not found.is_in_memory
+
+
 def test_a_class_may_have_a_sum_of_its_own() -> None:
     own = "class Sums(Rows):\n    def __add__(self, other):\n        return other\n"
 

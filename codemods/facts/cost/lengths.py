@@ -77,7 +77,8 @@ class Lengths:
         if value.name == CONCATENATED and isinstance(value.site, ast.BinOp):
             sides = [self.items(self._flow.values(each), within) for each in (value.site.left, value.site.right)]
             return sum(each for each in sides if each is not None) if None not in sides else None
-        if not isinstance(value, Made) or call is None:
+        is_sum = value.name == CONCATENATED and bool(self._flow.items(value))
+        if not isinstance(value, Made) or call is None or is_sum:
             return None
         first = call.args[0] if call.args else None
         if value.name == "torch.utils.data.TensorDataset":

@@ -13,6 +13,7 @@ from codemods.facts.data.decoded import decoded, innermost
 from codemods.facts.data.layout import why_not_in_order
 from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.loaders import Given
+from codemods.facts.data.own_classes import why_own
 from codemods.facts.loops import module_of
 from codemods.facts.overwritten import why_overwritten
 from codemods.facts.reason import HERE, Reason, at
@@ -48,12 +49,13 @@ class Batches:
 def batches(script: Script, loader: Loader) -> Batches | Reason | None:
     """How the loader cuts batches of tensors one item at a time; why it has to; None where it does nothing of that."""
     parts = loader.dataset.parts
-    if not parts or not any(isinstance(each, Made) and each.name == _TENSORS for each in parts):
+    why_own_items = why_own(script.flow, parts, _TENSORS)
+    if why_own_items is None and not any(isinstance(each, Made) and each.name == _TENSORS for each in parts):
         return None
     size = loader.arguments.get("batch_size")
     if size is not None and size.values == {NONE}:
         return None
-    return _why_not(script, loader) or _written(loader)
+    return why_own_items or _why_not(script, loader) or _written(loader)
 
 
 def _why_not(script: Script, loader: Loader) -> Reason | None:

@@ -76,8 +76,8 @@ class Dataset:
         return tuple(found)
 
     def _inner(self, value: Value) -> Values | None:
-        if value.name == CONCATENATED and isinstance(value.site, (ast.BinOp, ast.AugAssign)):
-            return self.flow.items(value)
+        if value.name == CONCATENATED and self.flow.items(value):
+            return self.flow.items(value)  # of ``a + b`` and ``sum([b], a)``
         if not isinstance(value, Made) or not isinstance(value.site, ast.Call):
             return None
         if value.name == "torch.utils.data.Subset":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import argument_of, signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Container, Instance, Literal, Unknown, Value, Values, without_none
 from codemods.facts.data.datasets import Dataset
@@ -21,7 +21,7 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import LOADER, Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
@@ -265,6 +265,18 @@ def partial_loaders(flow: Flow, module: Module) -> Iterator[ast.Call]:
     for call in flow.calls_of(module, ("functools.partial",)):
         if call.args and [{each.name for each in flow.values(node)} for node in (call.func, call.args[0])] == _PARTIAL:
             yield call
+
+
+def through_partial(flow: Flow, module: Module, is_about: Callable[[str], bool]) -> Iterator[tuple[ast.Call, Reason]]:
+    """The loaders that ``functools.partial`` makes of certain data sets of libraries, each with why it is left."""
+    for made in partial_loaders(flow, module):
+        calls = [each for where in flow.modules for each in where.nodes(ast.Call)]
+        called = [each for each in calls if flow.values(made) & flow.values(each.func)]
+        given = [argument_of(each, "dataset", 0) for each in called] + [argument_of(made, "dataset", 1)]
+        parts = [part for each in given if each is not None for part in Dataset(flow, flow.values(each)).parts]
+        if any(is_about(each.name) for each in parts):
+            text = "what functools.partial makes is not followed:"
+            yield made, Reason("partial-loader", text, remedy="call DataLoader itself where its data set is given")
 
 
 def _passing(flow: Flow, value: Value, call: ast.Call) -> ast.Call | None:

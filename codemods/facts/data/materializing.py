@@ -23,6 +23,7 @@ from codemods.facts.cost.worth import worth
 from codemods.facts.data.datasets import Dataset, given_label_transform, is_concatenated
 from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.looking import is_only_looked_at
+from codemods.facts.data.own_classes import holder
 from codemods.facts.data.reads import How
 from codemods.facts.data.tall_images import as_tall_image
 from codemods.facts.loops import loop_around, module_of, place
@@ -65,9 +66,16 @@ def image_sets(script: Script) -> Iterator[tuple[Module, ast.Call, Value]]:
     """The data sets of images of known number and size that the module makes and a loader reads, in their order."""
     for call in script.module.nodes(ast.Call):
         for value in script.flow.values(call):
-            known = largest(_made_of(script, value)) if value.site is call else None
-            if known is not None and known.side is not None and any(True for _ in _readers(script, value)):
+            if value.site is not call or not is_image_set(_made_of(script, value)):
+                continue
+            if any(True for _ in _readers(script, value)) or holder(script, value) is not None:
                 yield script.module, call, value
+
+
+def is_image_set(name: str) -> bool:
+    """Whether the library's data set of that qualified name has images of known number and size."""
+    known = largest(name)
+    return known is not None and known.side is not None
 
 
 def _made_of(script: Script, value: Value) -> str:
@@ -123,6 +131,8 @@ def _readers(script: Script, value: Value) -> Iterator[Loader]:
 def _why_own_class(script: Script, value: Value) -> Reason | None:
     """Why its items are not known: a class of the project makes them."""
     class_ = class_of(value)
+    if class_ is None and not any(True for _ in _readers(script, value)):
+        class_ = holder(script, value)
     if class_ is None:
         return None
     text = f"class {class_.name} is the script's own ({HERE}), and may make other items in each epoch:"

@@ -19,6 +19,7 @@ from codemods.facts.data.host_uses import why_needed_on_host, why_written
 from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.loaders import Given
 from codemods.facts.data.materializing import is_only_read
+from codemods.facts.data.own_classes import why_own
 from codemods.facts.data.tall_images import unmoved
 from codemods.facts.devices.cuda_condition import said_as
 from codemods.facts.devices.devices import DeviceKind
@@ -71,10 +72,12 @@ def tensor_sets(script: Script) -> Iterator[tuple[ast.Call, Value]]:
     """The data sets of tensors on the host that the module makes and a loader reads, in their order."""
     for call in script.module.nodes(ast.Call):
         for value in script.flow.values(call):
-            if isinstance(value, Made) and value.name == _TENSORS and value.site is call:
-                is_there = all(_is_moved(script, each) for each in call.args)
-                if not is_there and any(True for _ in _readers(script, value)):
-                    yield call, value
+            is_one = isinstance(value, Made) and value.name == _TENSORS
+            if value.site is not call or not (is_one or why_own(script.flow, (value,), _TENSORS) is not None):
+                continue
+            is_there = all(_is_moved(script, each) for each in call.args)
+            if not is_there and any(True for _ in _readers(script, value)):
+                yield call, value
 
 
 def _is_moved(script: Script, tensor: ast.expr) -> bool:
@@ -87,6 +90,9 @@ def _is_moved(script: Script, tensor: ast.expr) -> bool:
 
 def residence(script: Script, module: Module, call: ast.Call, value: Value) -> Residence | Reason:
     """How the data set gets to the device once; why it cannot, or should not."""
+    why_own_items = why_own(script.flow, (value,), _TENSORS)
+    if why_own_items is not None:
+        return why_own_items
     loaders = list(_readers(script, value))
     reads = [_read(script, each) for each in loaders]
     why_not_read = next((each for each in reads if isinstance(each, Reason)), None)

@@ -138,7 +138,7 @@ class _Search:
         self._seen.add(site)
         if isinstance(value, Container):
             return self._first(self._flow.items(value), entries)
-        if value.name == CONCATENATED and not isinstance(site, ast.Call):
+        if value.name == CONCATENATED and self._flow.items(value):
             return self._first(self._flow.items(value), entries)
         if not isinstance(site, ast.Call):
             return None
