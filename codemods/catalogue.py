@@ -21,6 +21,7 @@ from codemods.rules.foreach_manual_update import ForeachManualUpdate
 from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.gpu_normalize import GpuNormalize
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
+from codemods.rules.jit_to_compile import JitToCompile
 from codemods.rules.loader_batched_index import LoaderBatchedIndex
 from codemods.rules.loader_hoist import LoaderHoist
 from codemods.rules.loader_persistent import LoaderPersistent
@@ -45,7 +46,7 @@ ROUNDS: Rounds = (
     # A profiler that goes is no clock any more, for which iterations would have to wait.
     (DebugOff,),
     # What only waits goes before anything is put around it, and names are those of today.
-    (SyncOff, RetainGraph, AmpMigrate),
+    (SyncOff, RetainGraph, AmpMigrate, JitToCompile),
     # Of a loss of logits, 16 bits leave what those of probabilities lose.
     (BceLogits,),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.

@@ -92,6 +92,8 @@ class Choices:
     """Whether ``loader-workers`` runs: else no loader is given workers, whatever is done for those that have some."""
     batches_are_pinned: bool = True
     """Whether ``loader-pin`` runs: else only the loaders pin their batches that do so already."""
+    models_are_compiled: bool = True
+    """Whether ``compile`` runs: else nothing makes room for it."""
     main_guard: bool = True
     """Whether code may go under ``if __name__ == "__main__":``; loaders that need it have forked workers else."""
     amp: AmpForm = "auto"

@@ -156,6 +156,7 @@ def settings(
             workers=chosen("workers", usual.workers),
             workers_are_given="loader-workers" in rules,
             batches_are_pinned="loader-pin" in rules,
+            models_are_compiled="compile" in rules,
             main_guard=chosen("main_guard", usual.main_guard),
             amp=chosen("amp", usual.amp),
             weighed=rules - frozenset(select),

@@ -269,7 +269,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "recurrent-model": "TorchDynamo does not trace recurrent layers.",
         "size-not-fixed": "The size of the images is not seen to be fixed, and for each new size all kernels are timed "
         "again. Images that are cropped to one size are seen to be.",
-        "torchscript": "The model is traced or scripted, which does not go together with the change.",
+        "torchscript": "The model is traced or scripted, or its TorchScript is used as such, which does not go "
+        "together with the change.",
         "idle-beside": "Another change of the same rewrite leaves this one nothing to speed up. `--ignore` with the "
         "name of its rule has this one written instead.",
         "needs-precision": "TF32 keeps 11 bits of each factor, and the script computes what needs more.",
