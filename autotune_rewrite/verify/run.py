@@ -103,8 +103,8 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
             scratch.put(own, text.read_bytes())
         if book is not None:
             scratch.put(own, book.text.encode())
-        for own, changed in plan.changed_modules(turn):
-            _replaced(scratch, own, changed)
+        for module, changed in plan.changed_modules(turn):
+            _replaced(scratch, module, changed)
         scratch.settle()
         config = _config(plan, turn, scratch.place(own), scratch, seconds)
         if more is not None:

@@ -288,6 +288,25 @@ def test_a_rewritten_file_elsewhere_finds_the_originals_modules(tmp_path: Path) 
     assert seen.output == (str(elsewhere), str(elsewhere / "fast.py"))
 
 
+@pytest.mark.usefixtures("forked")
+@pytest.mark.parametrize("module", [pytest.param(False, id="by its file"), pytest.param(True, id="as python -m does")])
+def test_the_script_runs_where_a_module_of_its_package_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, module: bool
+) -> None:
+    (tmp_path / "package").mkdir()
+    train, rows, changed = (tmp_path / name for name in ("package/train.py", "package/rows.py", "changed.py"))
+    train.write_text("import sys\nfrom pathlib import Path\nsys.path.append(str(Path.cwd()))\nimport package.rows\n")
+    rows.write_text("print('as it was')\n")
+    changed.write_text("print('changed by', __name__)\n")
+    monkeypatch.chdir(tmp_path)
+    original, own = (path.relative_to(tmp_path) for path in (train, rows))  # as users type them
+    plan = Plan(original, original, timeout=120.0, module=module, modules=((own, changed),))
+
+    seen = run_script(plan, Turn("rewritten", 0))
+
+    assert (seen.outcome, seen.output) == ("ok", ("changed by package.rows",))
+
+
 def test_a_module_runs_as_python_m_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "training"
     package.mkdir()
