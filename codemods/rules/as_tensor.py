@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codemods.facts.data.conversions import Conversion
     from codemods.facts.script import Script
 
-_COPIED = "an array that nothing else holds is copied to make a tensor"
+_COPIED = "an array is copied to make a tensor, and nothing needs the copy"
 _ELEMENTS = "a list of arrays is read element by element"
 _LEGACY = "the legacy constructor takes several times as long as as_tensor to look at an array"
 _OF_TENSOR = "torch.tensor() of a tensor warns at each call"
