@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ WHOLE = 0.25
 """The part of the budget for everything together: does it run, and compute the same?"""
 CONFIRMING = 0.3
 """The part that is kept for the result: it is run afresh, as the best of many looks better than it is."""
+SHORT = 100.0
+"""Seconds that are told as such; more are told as minutes."""
 FRESH = 2**16
 """Is added to the seeds of the runs that confirm the result."""
 
@@ -64,6 +67,11 @@ class Tuned:
         """The rules of the result, each with how many times as fast it makes the script beside the others, if known."""
         parts = () if self.found is None or not self.pays else self.found.parts
         return {part.rule: part.beside or part.alone for part in parts if part.answer in ("kept", "not-told")}
+
+
+def duration(seconds: float) -> str:
+    """Such as "45 s" or "12 min": a time that a budget may be set to."""
+    return f"{math.ceil(seconds)} s" if seconds < SHORT else f"{math.ceil(seconds / 60)} min"
 
 
 @dataclass(slots=True)
@@ -108,6 +116,11 @@ class Tuning:
         idle = tuple(sorted(changes.rules - acts))
         if not acts:
             text = "Nothing of what would be changed can act on this device."
+            return Tuned(None, text, whole, None, None, first.failed, idle, first.seconds)
+        if self.budget - first.seconds < first.seconds:
+            # To confirm a result takes about as long again.
+            needed = duration(max(first.seconds / WHOLE, self.budget))
+            text = f"Everything together took {duration(first.seconds)}: to tell changes apart takes about {needed}."
             return Tuned(None, text, whole, None, None, first.failed, idle, first.seconds)
         budget = Budget(self.budget * (1 - CONFIRMING) - first.seconds, self._expected(len(acts)))
         trials = Trials(

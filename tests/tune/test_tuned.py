@@ -121,6 +121,20 @@ def test_what_was_interrupted_goes_on_from_its_records(naive: Path, tmp_path: Pa
     assert len(second.plans) == len(whole.plans) - interrupts
 
 
+def test_a_budget_that_one_comparison_spends_is_told(naive: Path, tmp_path: Path) -> None:
+    records = tmp_path / "records"
+    world = World({"loader-pin": 1.5})
+    tuned(naive, world, records)
+    lines = [json.loads(line) for line in records.read_text().splitlines() if line]
+    records.write_text("\n".join(json.dumps({**line, "seconds": 350.0}) for line in lines))
+    asked = len(world.plans)
+
+    result = tuned(naive, world, records)
+
+    assert (result.pays, len(world.plans)) == (False, asked)
+    assert result.reason == "Everything together took 6 min: to tell changes apart takes about 24 min."
+
+
 def test_rules_are_tried_in_the_order_that_a_profile_gives(naive: Path) -> None:
     result = tuned(naive, World({"loader-pin": 1.5}), order=["zero-grad-none", "loader-pin"])
 
