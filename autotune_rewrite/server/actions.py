@@ -52,7 +52,7 @@ def of_findings(found: Found, sites: Sequence[Site]) -> Iterator[Action]:
         title = f"torchfast: apply {site.rule} [{site.promise}]"
         yield Action("finding", QUICK_FIX, title, site, disabled=site.no_fix)
     for rule in dict.fromkeys(site.rule for site in sites):
-        of_rule = [site for site in found.own.sites if site.rule == rule and site.rewrites]
+        of_rule = [site for site in found.own.sites if site.rule == rule and site.fix]
         if len(of_rule) > 1:
             title = f"torchfast: apply all {len(of_rule)} of {rule} in this file"
             yield Action("rule", QUICK_FIX, title, next(site for site in sites if site.rule == rule))

@@ -44,6 +44,29 @@ IMPORTING = NAIVE.replace("from torch.utils.data import DataLoader\n", "from hel
 )
 
 
+DECODING = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+train = datasets.MNIST("data", train=True, transform=transforms.ToTensor())
+test = datasets.MNIST("data", train=False, transform=transforms.ToTensor())
+loader = DataLoader(train, batch_size=64, shuffle=True)
+validation = DataLoader(test, batch_size=64)
+model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    for images, labels in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+    for images, labels in validation:
+        model(images)
+"""
+"""Two loaders of which something is found once their images are decoded before."""
+
+
 class Editor:
     """A program that has files open, and hears what a server says of them."""
 
@@ -383,6 +406,25 @@ def test_all_changes_of_one_rule(editor: Editor, folder: Path) -> None:
 
     after = editor.after(action, path, text)
     assert after == text.replace("num_workers=2)", "num_workers=2, pin_memory=True)")
+    editor.close(path)
+
+
+def test_what_is_found_only_after_other_changes_is_not_offered_alone(
+    editor: Editor, folder: Path, rewritten: Callable[..., dict[str, str]]
+) -> None:
+    path = folder / "train.py"
+    editor.open(path, DECODING)
+    first = DECODING.splitlines().index("loader = DataLoader(train, batch_size=64, shuffle=True)")
+
+    of_rule = [each for each in editor.actions(path, range(first, first + 2)) if "loader-batched-index" in each.title]
+    (program,) = editor.actions(path, only=["source"])
+
+    assert [each.title for each in of_rule if "leave" not in each.title] == [
+        "torchfast: apply loader-batched-index [bitwise]"
+    ] * 2
+    reasons = [each.disabled.reason for each in of_rule if each.disabled is not None]
+    assert reasons == ["it is found like this only after other changes (dataset-materialize)"] * 2
+    assert editor.after(program, path, DECODING) == rewritten("train", train=DECODING)["train"]
     editor.close(path)
 
 
