@@ -139,6 +139,7 @@ CODES = {
     "torchfast facts train.py": 0,
     "torchfast clean": 0,
     "torchfast server": 0,  # nobody speaks
+    "torchfast mcp": 0,  # as above
     "torchfast completion bash": 0,
     "torchfast config train.py": 0,
     "torchfast profile train.py --format json > profile.json && torchfast check train.py --profile profile.json": 1,

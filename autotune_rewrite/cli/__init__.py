@@ -29,6 +29,7 @@ COMMANDS = {
     "clean": "clean",
     "completion": "completing",
     "server": "server",
+    "mcp": "mcp",
 }
 """The module that holds each command."""
 
@@ -37,7 +38,7 @@ GROUPS = {
     "Run scripts": ("verify", "tune", "profile"),
     "Ask": ("rules", "explain", "facts", "config"),
     "Set up": ("completion", "clean"),
-    "Serve programs": ("server",),
+    "Serve programs": ("server", "mcp"),
 }
 """The commands, as the help shows them."""
 

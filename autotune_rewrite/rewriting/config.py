@@ -43,7 +43,10 @@ _KEYS = (
     "extend-exclude",
     "fail-on",
     "output-format",
+    "mcp",
 )
+ALLOWED = ("run-scripts", "write-files")
+"""What an assistant may do only where the configuration says so."""
 
 
 class ConfigError(ValueError):
@@ -71,6 +74,8 @@ class Options:
     """The farthest promise of findings that fail a check, or ``never``."""
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] | None = None
     """Patterns, as in a .gitignore, each with rules that do not run on such files."""
+    mcp: tuple[str, ...] | None = None
+    """What an assistant may do, of ``ALLOWED``."""
 
     def __post_init__(self) -> None:
         """Refuse what torchfast does not know.
@@ -196,6 +201,16 @@ def _configured(directory: Path) -> Configured:
         raise written.fault(str(error)) from error
 
 
+def allowed(directory: Path) -> dict[str, bool]:
+    """What an assistant may do that works in an absolute directory.
+
+    Raises:
+        FileError: when the configuration there cannot be followed.
+    """
+    asked = _configured(directory).options.mcp or ()
+    return {each: each in asked for each in ALLOWED}
+
+
 def forget() -> None:
     """Reads again, from now on, what lies beside files and says what runs on them: it was changed."""
     _configured.cache_clear()
@@ -234,6 +249,7 @@ def shown(path: Path) -> list[Shown]:
         "extend-exclude": [],
         "fail-on": "training",
         "output-format": "text",
+        "mcp": dict.fromkeys(ALLOWED, False),
     }
     rows = []
     for key in _KEYS:
@@ -298,6 +314,7 @@ def _options(table: dict[str, Any]) -> Options:
         extend_exclude=_names(table, "extend-exclude", "patterns"),
         fail_on=_word(table, "fail-on"),
         per_file_ignores=_of_files(table),
+        mcp=_allowed(table),
     )
 
 
@@ -310,6 +327,17 @@ def _names(table: dict[str, Any], key: str, what: str = "rule names") -> tuple[s
         return tuple(value)
     msg = f"{key} is not a list of {what}"
     raise ConfigError(msg)
+
+
+def _allowed(table: dict[str, Any]) -> tuple[str, ...] | None:
+    """What an assistant may do."""
+    said = _of_type(table, "mcp", dict, "a table")
+    if said is None:
+        return None
+    for key in said:
+        if key not in ALLOWED:
+            raise ConfigError(unknown("key of mcp", key, ALLOWED))
+    return tuple(key for key in ALLOWED if _of_type(said, key, bool, "true or false"))
 
 
 def _of_files(table: dict[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...] | None:

@@ -526,7 +526,7 @@ def test_an_editor_that_asks_for_no_edits_has_them_at_once(folder: Path) -> None
 def test_without_pygls_one_line_says_what_is_missing(
     torchfast: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pygls", None)
+    monkeypatch.setitem(sys.modules, "pygls.lsp.server", None)
     monkeypatch.delitem(sys.modules, "autotune_rewrite.server.editor", raising=False)
 
     answer = torchfast("server")
