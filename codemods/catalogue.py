@@ -11,6 +11,7 @@ from codemods.rules.as_tensor import AsTensor
 from codemods.rules.bce_logits import BceLogits
 from codemods.rules.channels_last import ChannelsLast
 from codemods.rules.compile import Compile
+from codemods.rules.const_hoist import ConstHoist
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.dataset_materialize import DatasetMaterialize
 from codemods.rules.dataset_on_device import DatasetOnDevice
@@ -46,7 +47,7 @@ ROUNDS: Rounds = (
     # A profiler that goes is no clock any more, for which iterations would have to wait.
     (DebugOff,),
     # What only waits goes before anything is put around it, and names are those of today.
-    (SyncOff, RetainGraph, AmpMigrate, JitToCompile),
+    (SyncOff, RetainGraph, AmpMigrate, JitToCompile, ConstHoist),
     # Of a loss of logits, 16 bits leave what those of probabilities lose.
     (BceLogits,),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.

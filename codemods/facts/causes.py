@@ -283,6 +283,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         'function does: by floating-point numbers, or by `float("-inf")`.',
         "weights-used": "The weights of the attention, or its scores, are used elsewhere: the fused function has none. "
         "Where they are only looked at, compute them there.",
+        "may-be-written": "A constant is given to code that may write to it or keep it, and would meet it again in the "
+        "next iteration.",
         # Parameters that are changed by hand.
         "integer-buffers": "Buffers are changed beside the parameters, and some of them hold integers, which are cast "
         "one by one. Go through `parameters()`, and copy the buffers.",

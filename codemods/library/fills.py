@@ -26,6 +26,14 @@ EXACT_IN_EACH_FORMAT = frozenset(f"torch.{name}" for name in words("zeros ones e
 """What comes out alike whether it is made in a number format or cast to it."""
 
 
+_OF_NUMBERS = words("torch.tensor torch.scalar_tensor")
+
+
+def is_constant(name: str) -> bool:
+    """Whether the function makes a tensor of the numbers and sizes that it is told, the same of the same each time."""
+    return (name in _FILLS | _COUNTS | _SPACES | _OF_NUMBERS or name in _TRIANGLES) and name != "torch.empty"
+
+
 def fills(name: str) -> bool:
     """Whether the function fills a tensor with what it is told, or with nothing."""
     return name in _FILLS

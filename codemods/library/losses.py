@@ -19,6 +19,8 @@ _REGRESSIONS = frozenset(
     {f"torch.nn.functional.{name}" for name in words("huber_loss l1_loss mse_loss smooth_l1_loss")}
     | {f"torch.nn.{name}" for name in words("HuberLoss L1Loss MSELoss SmoothL1Loss")}
 )
+_WITH_WEIGHTS = frozenset({"torch.nn.AdaptiveLogSoftmaxWithLoss", "torch.nn.LinearCrossEntropyLoss"})
+"""Losses that are layers, too."""
 
 
 def is_loss_function(name: str) -> bool:
@@ -30,6 +32,11 @@ def is_loss_class(name: str) -> bool:
     """Whether objects of the class of that qualified name compute losses."""
     package, _, last = name.rpartition(".")
     return package == "torch.nn" and last.endswith("Loss")
+
+
+def is_stateless_loss(name: str) -> bool:
+    """Whether objects of the class of that qualified name keep what they are made of, and draw no weights."""
+    return is_loss_class(name) and name not in _WITH_WEIGHTS
 
 
 def is_regression(name: str) -> bool:

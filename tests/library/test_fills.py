@@ -12,6 +12,7 @@ from codemods.library.fills import (
     counts,
     fills,
     is_alike,
+    is_constant,
     is_legacy,
     keeps_triangle,
     spaces,
@@ -26,6 +27,17 @@ def test_what_fills(name: str) -> None:
 @pytest.mark.parametrize("name", ["rand", "randn", "tensor", "linspace", "zeros_like", "arange"])
 def test_what_does_not_fill(name: str) -> None:
     assert not fills(f"torch.{name}")
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "eye", "tensor", "arange", "linspace", "tril"])
+def test_what_is_the_same_each_time(name: str) -> None:
+    assert is_constant(f"torch.{name}")
+    assert hasattr(torch, name)
+
+
+@pytest.mark.parametrize("name", ["empty", "rand", "zeros_like", "FloatTensor", "from_numpy"])
+def test_what_is_not_the_same_each_time(name: str) -> None:
+    assert not is_constant(f"torch.{name}")
 
 
 @pytest.mark.parametrize("name", ["zeros", "ones", "eye"])

@@ -7,7 +7,7 @@ import inspect
 import torch
 from torch.nn import functional
 
-from codemods.library.losses import is_loss_class, is_regression, losses
+from codemods.library.losses import is_loss_class, is_regression, is_stateless_loss, losses
 
 
 def test_the_functions_are_those_of_torch() -> None:
@@ -28,3 +28,11 @@ def test_what_compares_numbers_takes_targets_in_any_format_of_floats() -> None:
         function = getattr(functional, name.rpartition(".")[2])
         assert function(*given) == function(*reversed(given))
         assert {"input", "target"} <= inspect.signature(function).parameters.keys()
+
+
+def test_only_two_losses_have_weights_of_their_own() -> None:
+    classes = [name for name in dir(torch.nn) if is_loss_class(f"torch.nn.{name}")]
+    made = {name: getattr(torch.nn, name) for name in classes if is_stateless_loss(f"torch.nn.{name}")}
+
+    assert set(classes) - set(made) == {"AdaptiveLogSoftmaxWithLoss", "LinearCrossEntropyLoss"}
+    assert not any(list(each().parameters()) for each in made.values())

@@ -69,7 +69,7 @@ def filled(script: Script) -> Iterator[Filled]:
         module, call = transfer.module, transfer.call
         if module is not script.module or transfer.method not in {"to", "cuda"} or _stays(transfer):
             continue
-        steps = tuple(_steps(script, transfer.receiver))
+        steps = tuple(calls_of_chain(script, transfer.receiver))
         maker = steps[-1] if steps else None
         name = _name(script, maker) if maker is not None else ""
         if maker is None or not _is_about(script, name, steps) or not script.may_run(module, call):
@@ -119,7 +119,7 @@ def _collates(script: Script, function: Callee) -> bool:
     return any(function is value.site for each in given if each is not None for value in each.values)
 
 
-def _steps(script: Script, node: ast.expr) -> Iterator[ast.Call]:
+def calls_of_chain(script: Script, node: ast.expr) -> Iterator[ast.Call]:
     """The calls that an expression is a chain of, from the outside in, to the one that makes the tensor."""
     while isinstance(node, ast.Call):
         name = _name(script, node)

@@ -1,0 +1,249 @@
+"""Tensors and losses that each training iteration makes anew, and that are the same each time."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.names import bound_names, words
+from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.source import LOOPS, last_name, walk
+from codemods.dataflow.values import Choice, Container, External, Literal, Made, Plain, library_names, without_none
+from codemods.facts.asked_names import asked
+from codemods.facts.devices.fillings import calls_of_chain
+from codemods.facts.devices.writes import writes
+from codemods.facts.invariants import Invariants, names_of
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.fills import is_alike, is_constant
+from codemods.library.kinds import Kind, kind
+from codemods.library.losses import is_loss_function, is_stateless_loss
+from codemods.library.operations import operation
+from codemods.library.operators import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.dataflow.source import Module
+    from codemods.facts.script import Script
+
+_DEVICE = "torch.device"
+_VARIABLE = "torch.autograd.Variable"
+_MOVES = words("to cuda cpu type requires_grad_")
+_DESCRIBES = words("shape size ndim dim dtype device numel is_cuda")
+_LOOKS = words("builtins.print builtins.len builtins.float builtins.int builtins.bool builtins.str")
+_SAMPLES = (ast.Compare, ast.BinOp, ast.UnaryOp, ast.FormattedValue, ast.Expr, ast.If, ast.While, ast.IfExp)
+"""What computes something new of what it is given."""
+_SHARING = words("numpy data_ptr untyped_storage storage")
+"""Methods whose result is no tensor, and in the same memory."""
+_NUMBERS = (Literal, Plain, Choice)
+_SETS_DEVICE = frozenset({"torch.cuda.set_device", "torch.set_default_device", "torch.set_default_dtype"})
+
+
+@dataclass(frozen=True, eq=False)
+class LoopConstant:
+    """An assignment that each iteration of a training loop carries out to the same effect."""
+
+    module: Module
+    statement: ast.stmt
+    loop: ast.For | ast.AsyncFor | ast.While
+    statements: tuple[ast.stmt, ...]
+    """What goes above the loop with it, itself among them: numbers that it is made of."""
+    why_not: Reason | None
+
+
+def loop_constants(script: Script) -> Iterator[LoopConstant]:
+    """The constants that the training loops of the module make anew in each iteration, in the order of the text."""
+    loops = dict.fromkeys(each.owner for each in script.iterations if isinstance(each.owner, LOOPS))
+    for loop in loops:
+        if not script.module.holds(loop):
+            continue
+        for statement in walk(loop):
+            if isinstance(statement, ast.Assign) and _is_of_loop(script.module, statement, loop):
+                yield from _Reader(script, loop, statement).found()
+
+
+def _is_of_loop(module: Module, statement: ast.stmt, loop: ast.AST) -> bool:
+    """Whether the loop is the innermost one around the statement, in one function with it."""
+    around = next((each for each in module.ancestors(statement) if isinstance(each, LOOPS)), None)
+    return around is loop and module.function(statement) is module.function(loop)
+
+
+class _Invariants(Invariants):
+    """Knows what makes the same tensor of the same numbers, too."""
+
+    def _why_made(self, call: ast.Call) -> Reason | None:
+        flow = self.script.flow
+        names = library_names(flow.values(call.func))
+        if names and all(is_constant(each) or is_stateless_loss(each) or each == _VARIABLE for each in names):
+            return self._why_arguments(call) or self._why_contents(arguments_of(call))
+        match call.func:
+            case ast.Attribute(tensor, method) if not names and (is_alike(method) or method in _MOVES):
+                return self.why_varies(tensor) or self._why_arguments(call)
+        return super()._why_made(call)
+
+    def _why_contents(self, given: Sequence[ast.expr]) -> Reason | None:
+        """Why a list that a tensor is made of may be changed in the loop."""
+        for each in given:
+            values = without_none(self.script.flow.values(each))
+            if any(isinstance(value, Container) for value in values) and not isinstance(each, (ast.List, ast.Tuple)):
+                reason = self._why_content(each)
+                if reason is not None:
+                    return reason
+        return None
+
+
+def _makes_constants(script: Script, statement: ast.Assign) -> bool:
+    """Whether it makes tensors that are filled with numbers, or losses of torch, and nothing else."""
+    value = statement.value
+    return all(_makes_constant(script, each) for each in (value.elts if isinstance(value, ast.Tuple) else [value]))
+
+
+def _makes_constant(script: Script, value: ast.expr) -> bool:
+    calls = tuple(calls_of_chain(script, value))
+    values = script.flow.values(calls[-1].func) if calls else frozenset()
+    if any(each.arg == "out" for call in calls for each in call.keywords):
+        return False
+    return bool(values) and all(
+        isinstance(each, External) and (is_constant(each.name) or is_stateless_loss(each.name)) for each in values
+    )
+
+
+def _asks_for_gradients(node: ast.AST) -> bool:
+    match node:
+        case ast.keyword("requires_grad", ast.Constant(value)):
+            return bool(value)
+        case ast.keyword("requires_grad") | ast.Attribute(_, "requires_grad_"):
+            return True
+    return False
+
+
+class _Reader:
+    def __init__(self, script: Script, loop: ast.For | ast.AsyncFor | ast.While, statement: ast.Assign) -> None:
+        self._script = script
+        self._flow = script.flow
+        self._module = script.module
+        self._loop = loop
+        self._statement = statement
+
+    def found(self) -> Iterator[LoopConstant]:
+        """The constant, if the statement makes one."""
+        names = names_of(self._statement)
+        invariants = _Invariants(self._script, self._module, self._loop)
+        if not names or not _makes_constants(self._script, self._statement) or any(map(self._is_written, names)):
+            return
+        if invariants.why_varies(self._statement.value) is not None:
+            return
+        if invariants.why_statement_varies(self._statement) is not None:
+            return
+        is_within = not any(each is self._statement for each in self._loop.body)
+        statements = tuple(sorted(invariants.statements, key=self._module.span))
+        why_not = self._why_within() if is_within else self._why_not_all(statements)
+        yield LoopConstant(self._module, self._statement, self._loop, statements, why_not)
+
+    def _why_not_all(self, statements: Sequence[ast.stmt]) -> Reason | None:
+        """Why one of the statements cannot go above the loop; what they make of numbers alone can."""
+        for statement in statements:
+            if isinstance(statement, ast.Assign) and _makes_constants(self._script, statement):
+                for name in names_of(statement):
+                    reason = self._why_not(statement, name)
+                    if reason is not None:
+                        return reason
+            elif not all(self._never_changes(each) for each in names_of(statement)):
+                text = f"what it is made of may be written to ({HERE})"
+                return Reason("may-be-written", text, (at(self._module, statement),))
+        return None
+
+    def _never_changes(self, name: ast.Name) -> bool:
+        """Whether it is a number or a device, which nothing can write to."""
+        return all(isinstance(each, _NUMBERS) or each.name == _DEVICE for each in self._flow.values(name))
+
+    def _is_written(self, name: ast.Name) -> bool:
+        """Whether it is no constant, as it is written to."""
+        function = self._module.function(name)
+        return any(
+            isinstance(each, ast.Name) and each.id == name.id and self._module.function(each) is function
+            for _, written in writes(self._module)
+            for each in walk(written)
+        )
+
+    def _why_within(self) -> Reason:
+        above = self._module.parent(self._statement) or self._loop
+        text = f"it does not stand in the loop itself, but in an inner block ({HERE}):"
+        return Reason("made-in-loop", text, (at(self._module, above),), "make it above the loop")
+
+    def _why_not(self, statement: ast.Assign, name: ast.Name) -> Reason | None:
+        if self._is_written(name):
+            text = f"'{name.id}', of which it is made, is written to ({HERE})"
+            return Reason("may-be-written", text, (at(self._module, statement),))
+        if any(map(_asks_for_gradients, walk(statement.value))):
+            text = "gradients are asked for of it, and would be added up from one iteration to the next"
+            return Reason("other-result", text)
+        for call in (each for each in walk(self._loop) if isinstance(each, ast.Call)):
+            if library_names(self._flow.values(call.func)) & _SETS_DEVICE:
+                text = f"the loop sets a device or a number format ({HERE})"
+                return Reason("script-decides", text, (at(self._module, call),))
+        for node in self._reads(name):
+            use = self._unsafe(node)
+            if use is not None:
+                text = f"'{name.id}' may be written to or kept by what it is given to ({HERE}):"
+                remedy = "make it once, above the loop, where that is not so"
+                return Reason("may-be-written", text, (at(self._module, use),), remedy)
+        seen = next(asked(self._script, self._module, self._loop, {name.id}, may_be_skipped=True), None)
+        if seen is not None:
+            text = f"the script asks which names there are ({HERE})"
+            return Reason("seen-elsewhere", text, (at(self._module, seen),))
+        return None
+
+    # Who uses it.
+
+    def _reads(self, name: ast.Name) -> Iterator[ast.Name]:
+        function = self._module.function(name)
+        for each in self._module.nodes(ast.Name):
+            home = self._module.function(each)
+            inherits = home is not None and each.id not in bound_names(home)
+            if each.id == name.id and isinstance(each.ctx, ast.Load) and (home is function or inherits):
+                yield each
+
+    def _unsafe(self, node: ast.expr) -> ast.AST | None:
+        """A use of the constant after which it may be another one, or be seen to be the same one as before."""
+        above = self._module.parent(node)
+        above = self._module.parent(above) if isinstance(above, ast.keyword) else above
+        match above:
+            case ast.Subscript():
+                is_read = above.value is not node or isinstance(above.ctx, ast.Load)
+                return (self._unsafe(above) if above.value is node else None) if is_read else above
+            case ast.Tuple() | ast.List() if isinstance(above.ctx, ast.Load):
+                return self._unsafe(above)
+            case ast.Attribute():
+                return self._of_attribute(above)
+            case ast.Call():
+                return self._of_call(above, node)
+        is_added = isinstance(above, ast.AugAssign) and above.value is node
+        return None if is_added or isinstance(above, _SAMPLES) else above
+
+    def _of_attribute(self, node: ast.Attribute) -> ast.AST | None:
+        call = self._module.parent(node)
+        if isinstance(call, ast.Call) and call.func is node:
+            return self._of_call(call, node.value) if node.attr not in _DESCRIBES else None
+        return None if node.attr in _DESCRIBES else node
+
+    def _of_call(self, call: ast.Call, node: ast.expr) -> ast.AST | None:
+        """What of a call may write to what it is given, or keep it."""
+        if call.func is node or not {each.arg for each in call.keywords}.isdisjoint({"out", "inplace"}):
+            is_loss = call.func is node and self._computes_loss(call)
+            return None if is_loss else call
+        if self._computes_loss(call) or library_names(self._flow.values(call.func)) & _LOOKS:
+            return None
+        row = operation(self._flow, call)
+        if row is None or row.memory is Memory.SELF or last_name(call.func) in _SHARING:
+            return call
+        return self._unsafe(call) if row.memory in {Memory.VIEW, Memory.EITHER} else None
+
+    def _computes_loss(self, call: ast.Call) -> bool:
+        values = without_none(self._flow.values(call.func))
+        return bool(values) and all(
+            (isinstance(each, Made) and kind(self._flow, each) is Kind.LOSS and is_stateless_loss(each.name))
+            or (isinstance(each, External) and is_loss_function(each.name))
+            for each in values
+        )

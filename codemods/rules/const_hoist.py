@@ -1,0 +1,101 @@
+"""Rule ``const-hoist``: what each iteration makes anew, and is the same each time, is made above the loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
+from codemods.dataflow.names import words
+from codemods.editing.values import Move
+from codemods.facts.training.loop_constants import loop_constants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.codemod import Finding
+    from codemods.facts.script import Script
+
+_MESSAGE = "each iteration makes the same constant again"
+
+
+class ConstHoist(Codemod):
+    """Makes constants of a training loop once, above it (``torch.ones(n, 1)``, ``nn.BCELoss()``).
+
+    Why it is faster:
+        Each tensor that an iteration makes takes some microseconds of the host and a kernel of its own. Where it is
+        copied to the device, as ``torch.tensor(0.5).cuda()`` is, the host waits for the copy. The labels of a GAN,
+        masks and indices that depend on no batch are the same in each iteration. So is a loss of torch: to make one
+        takes as long as several operations.
+
+    When it is left:
+        A model, a method of the project or a list is given the tensor, and may write to it or keep it. It stands under
+        an ``if`` or ``with`` in the loop. Gradients are asked for of it. Nothing is said of what is not the same each
+        time: of labels as long as the batch, of tensors that are written to or added to, of random numbers.
+
+    Results:
+        The same values, bit for bit. The memory of the tensor is kept from one iteration to the next.
+
+    References:
+        PyTorch performance tuning guide, "Create tensors directly on the target device".
+    """
+
+    promise = Promise.BITWISE
+    gain = UNMEASURED
+    needs_cuda = False
+    phases = frozenset({Phase.COPIES, Phase.FORWARD, Phase.OTHER})
+    causes = words("made-in-loop may-be-written other-result script-decides seen-elsewhere")
+    examples = (
+        Rewrites(
+            before="""\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 1).to(device)
+criterion = nn.BCEWithLogitsLoss()
+for x in torch.randn(10, 8, 4):
+    # All of them are real.
+    real = torch.ones(8, 1).to(device)
+
+    loss = criterion(model(x.to(device)), real)
+    loss.backward()
+""",
+            after="""\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 1).to(device)
+criterion = nn.BCEWithLogitsLoss()
+# All of them are real.
+real = torch.ones(8, 1).to(device)
+for x in torch.randn(10, 8, 4):
+    loss = criterion(model(x.to(device)), real)
+    loss.backward()
+""",
+        ),
+        Leaves(
+            code="""\
+import torch
+from torch import nn
+
+model = nn.Bilinear(4, 2, 1)
+for x in torch.randn(10, 8, 4):
+    kind = torch.zeros(8, 2)
+    model(x, kind).mean().backward()
+""",
+            because=(
+                "'kind' may be written to or kept by what it is given to (line 7): make it once, above the loop, where"
+                " that is not so"
+            ),
+        ),
+    )
+
+    def find(self, script: Script) -> Iterator[Finding]:
+        """Every constant that a training loop of the module makes in each iteration."""
+        for each in loop_constants(script):
+            if each.why_not is not None:
+                yield self.left(each.module, each.statement, each.why_not)
+                continue
+            moves = [Move(each.module, statement, each.loop) for statement in each.statements]
+            yield self.rewrites(each.module, each.statement, _MESSAGE, *moves)

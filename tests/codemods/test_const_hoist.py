@@ -1,0 +1,149 @@
+"""Constants of training loops: what is made above the loop, what stays, and the numbers of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from codemods.rules.const_hoist import ConstHoist
+
+HEAD = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+size = 8
+mean = [0.5, 0.25]
+kept = []
+net = nn.Linear(4, 1)
+criterion = nn.BCEWithLogitsLoss()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
+LOOP = "for i, x in enumerate(torch.randn(5, size, 4)):\n"
+REST = """\
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+LINE = len((HEAD + LOOP).splitlines()) + 1
+"""Where the body begins."""
+
+
+def indented(lines: str) -> str:
+    return "".join(f"    {each}\n" for each in lines.splitlines())
+
+
+def script(body: str, above: str = "") -> str:
+    return HEAD + "".join(f"{each}\n" for each in above.splitlines()) + LOOP + indented(body) + REST
+
+
+LABELS = "real = torch.ones(size, 1)"
+LOSS = "loss = criterion(net(x), real)"
+FORMS = {
+    "labels": (LABELS, LOSS),
+    "with a comment": (f"# All are real.\n{LABELS}  # for now", LOSS),
+    "two at once": ("real, fake = torch.ones(size, 1), torch.zeros(size, 1)", LOSS + " + F.mse_loss(net(-x), fake)"),
+    "on a device": ('device = torch.device("cpu")\nreal = torch.full((size, 1), 0.9).to(device)', LOSS),
+    "of a list of numbers": ("scale = torch.tensor(mean)", "loss = net(x).mean() * scale.sum()"),
+    "of a number": ("half = torch.tensor(0.5)", "loss = half * net(x).mean()"),
+    "a mask": (
+        "mask = torch.triu(torch.ones(size, size), diagonal=1).bool()",
+        "loss = net(x).expand(size, size).masked_fill(mask, 0).mean()",
+    ),
+    "indices": ("index = torch.arange(size // 2)", "loss = net(x)[index].mean()"),
+    "joined to others": ("one = torch.ones(size, 1)", "loss = torch.cat([net(x), one], dim=1).mean()"),
+    "a loss": ("huber = nn.HuberLoss(delta=0.5)", "loss = huber(net(x), x[:, :1])"),
+    "a variable": ("real = torch.autograd.Variable(torch.ones(size, 1), requires_grad=False)", LOSS),
+    "a number before it": ("n = 2\nscale = torch.ones(n)", "loss = net(x).mean() * scale.sum() / n"),
+}
+
+
+@pytest.mark.parametrize(("constant", "use"), FORMS.values(), ids=FORMS)
+def test_a_constant_is_made_above_the_loop(constant: str, use: str) -> None:
+    check_rewrites(ConstHoist, script(f"{constant}\n{use}"), script(use, above=constant))
+
+
+@pytest.mark.parametrize(("constant", "use"), FORMS.values(), ids=FORMS)
+def test_the_numbers_are_the_same(constant: str, use: str) -> None:
+    before = script(f"{constant}\n{use}")
+    losses = []
+    for text in (before, run(ConstHoist, before).after):
+        state = dict[str, Any]()
+        exec(text.replace("    optimizer.step()", "    optimizer.step()\n    kept.append(loss.item())"), state)  # noqa: S102 - the script is written above
+        losses.append([*state["kept"], *(each.item() for each in state["net"].weight[0])])
+
+    assert losses[0] == losses[1]
+
+
+GIVEN = "'{}' may be written to or kept by what it is given to (line {}): make it once, above the loop, where that is not so"
+LEFT = {
+    "a model gets it": (
+        "one = torch.ones(size, 4)\nloss = net(one + x).mean() + net(one).mean()",
+        GIVEN.format("one", LINE + 1),
+    ),
+    "a list keeps it": (f"{LABELS}\n{LOSS}\nkept.append(real)", GIVEN.format("real", LINE + 2)),
+    "another name": (f"{LABELS}\nother = real\n{LOSS}", GIVEN.format("real", LINE + 1)),
+    "an array in its memory": (f"{LABELS}\narray = real.numpy()\n{LOSS}", GIVEN.format("real", LINE + 1)),
+    "a view of it": (f"{LABELS}\nrow = real.view(-1)\n{LOSS}", GIVEN.format("real", LINE + 1)),
+    "under a with": (
+        f"with torch.enable_grad():\n    {LABELS}\n    {LOSS}",
+        f"it does not stand in the loop itself, but in an inner block (line {LINE}): make it above the loop",
+    ),
+    "gradients": (
+        "leaf = torch.ones(1, requires_grad=True)\nloss = net(x).mean() * leaf",
+        "gradients are asked for of it, and would be added up from one iteration to the next",
+    ),
+    "gradients that are asked for later": (
+        "leaf = torch.ones(1).requires_grad_()\nloss = net(x).mean() * leaf",
+        "gradients are asked for of it, and would be added up from one iteration to the next",
+    ),
+    "a device is set": (
+        f"torch.set_default_dtype(torch.float64)\n{LABELS}\n{LOSS}",
+        f"the loop sets a device or a number format (line {LINE})",
+    ),
+    "the script asks for names": (
+        f"{LABELS}\n{LOSS}\nprint(locals())",
+        f"the script asks which names there are (line {LINE + 2})",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "because"), LEFT.values(), ids=LEFT)
+def test_it_is_left_for_the_reason_that_decides(body: str, because: str) -> None:
+    check_leaves(ConstHoist, script(body), because)
+
+
+def test_what_it_is_made_of_has_to_be_constant_too() -> None:
+    code = script(
+        "base = torch.ones(size, size)\nmask = torch.triu(base)\nbase.add_(1)\nloss = net(x).mean() * mask.sum()"
+    )
+
+    check_leaves(ConstHoist, code, f"'base', of which it is made, is written to (line {LINE})")
+
+
+SILENT = {
+    "as long as the batch": "real = torch.ones(x.size(0), 1)\n" + LOSS,
+    "as its pass": "step = torch.tensor(i)\nloss = net(x).mean() * step",
+    "random": "noise = torch.randn(size, 1)\nloss = (net(x) * noise).mean()",
+    "not filled": "buffer = torch.empty(size, 1)\nloss = net(x).mean() + buffer.sum()",
+    "added to": "loss = torch.zeros(1)\nloss = loss + net(x).mean()",
+    "added to in place": "total = torch.zeros(1)\ntotal += 1\nloss = net(x).mean() * total",
+    "written to by a method": "real = torch.zeros(size, 1)\nreal.fill_(0.9)\n" + LOSS,
+    "written to item by item": "real = torch.zeros(size, 1)\nreal[0] = 1\n" + LOSS,
+    "written to as out": "real = torch.zeros(size, 1)\ntorch.ones(size, 1, out=real)\n" + LOSS,
+    "of a list that changes": "mean.append(i)\nscale = torch.tensor(mean)\nloss = net(x).mean() * scale.sum()",
+    "read before": "loss = net(x).mean()\nif i:\n    loss = loss + one\none = torch.ones(1)",
+    "a loss with weights of its own": "head = nn.AdaptiveLogSoftmaxWithLoss(4, 8, [4])\nloss = head(x, torch.zeros(8, dtype=torch.long)).loss",
+}
+
+
+@pytest.mark.parametrize("body", SILENT.values(), ids=SILENT)
+def test_what_is_no_constant(body: str) -> None:
+    check_silent(ConstHoist, script(body))
+
+
+def test_a_loop_that_does_not_train_is_left_in_peace() -> None:
+    check_silent(ConstHoist, HEAD + LOOP + indented(f"{LABELS}\nprint(criterion(net(x), real))"))
