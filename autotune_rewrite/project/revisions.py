@@ -60,6 +60,11 @@ class Revision:
         return self.folder / name if name in self.laid else self.script
 
     @property
+    def paths(self) -> tuple[Path, ...]:
+        """All that was otherwise, or was not there."""
+        return tuple(self.top / name for name in (*self.laid, *self.gone))
+
+    @property
     def shown(self) -> str:
         """The commit as people name it: ``1a2b3c4 (main~2)``."""
         return named(self.commit, self.name)

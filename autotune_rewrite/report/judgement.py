@@ -193,8 +193,7 @@ def notes(judgement: Judgement) -> Iterator[str]:
     """What else the user should know, in sentences."""
     if judgement.interrupted and judgement.run == "ok":
         yield "The comparison was interrupted: this is judged by the runs that had ended by then."
-    if judgement.sized:
-        yield judgement.sized
+    yield from filter(None, (_unused(judgement), judgement.sized))
     throttled = _throttled(judgement)
     if throttled:
         yield f"The GPU's clock was held back for a time ({', '.join(throttled)})."
@@ -213,6 +212,15 @@ def notes(judgement: Judgement) -> Iterator[str]:
         yield f"Changed meanwhile outside the copy of the project, perhaps by the scripts: {named}."
     if judgement.copies:
         yield f"Copies of the project: {_named(judgement.copies)}."
+
+
+def _unused(judgement: Judgement) -> str:
+    """That what differs from the revision was not seen to be used; empty where it was, or none was asked for."""
+    base = judgement.base
+    if base is None or base.used or base.original != base.rewritten:
+        return ""
+    files = "1 file differs" if base.differing == 1 else f"{base.differing} files differ"
+    return f"{files}, none of which a run imported: unless they are data, both sides were the same."
 
 
 def output(judgement: Judgement) -> list[str]:

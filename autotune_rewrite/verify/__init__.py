@@ -119,17 +119,21 @@ def judged(plan: Plan, runs: list[Run], environment: Environment) -> Judgement:
         written=tuple(written),
         copies=copies,
         sized=plan.sized,
-        base=_base(plan),
+        base=_base(plan, runs),
         interrupted=interrupted,
         captured_only=plan.simulated is not None and any(run.compiles for run in runs),
     )
 
 
-def _base(plan: Plan) -> Base | None:
+def _base(plan: Plan, runs: list[Run]) -> Base | None:
+    """What was compared, where the original is that of a revision."""
     if plan.base is None:
         return None
     then = plan.base
-    return Base(then.name, then.commit, str(then.typed), str(plan.rewritten), then.uncommitted)
+    read = {str(then.script), str(plan.rewritten.resolve()), *(path for run in runs for path in run.imported)}
+    used = sorted(path.relative_to(then.top).as_posix() for path in then.paths if str(path) in read)
+    now = str(plan.rewritten)
+    return Base(then.name, then.commit, str(then.typed), now, then.uncommitted, len(then.paths), used=tuple(used))
 
 
 @dataclass(slots=True)

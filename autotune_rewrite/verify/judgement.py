@@ -68,6 +68,10 @@ class Base:
     """That of the working tree."""
     uncommitted_changes: bool
     """Whether the working tree has some."""
+    differing: int = 0
+    """Files that are not the same on both sides."""
+    used: tuple[str, ...] = ()
+    """Of them, the scripts and the modules that runs imported, by their paths in the repository."""
 
     @property
     def then(self) -> str:

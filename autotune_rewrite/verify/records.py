@@ -146,6 +146,8 @@ class Run:
     copy: str = ""
     """Where its copy of the project was left; empty where it was not."""
     environment: Environment = field(default_factory=dict)
+    imported: tuple[str, ...] = ()
+    """The files of the project's modules that it had imported when it ended."""
     in_turns: bool = False
     """Whether the other run of its pair was stopped while it ran, and it while the other did."""
 
@@ -191,6 +193,7 @@ def run_of(values: Mapping[str, Any]) -> Run:
         **values,
         **{name: tuple(values[name]) for name in ("output", "compiles", "parameters", "moved", "lines", "written")},
         **{name: tuple(map(float, values[name])) for name in ("times", "losses", "waits")},
+        "imported": tuple(values.get("imported", ())),
         "passes": tuple(Pass(**each) for each in values["passes"]),
         "files": tuple(File(**each) for each in values["files"]),
         "scalars": tuple(Scalar(each["tag"], each["step"], float(each["value"])) for each in values["scalars"]),

@@ -31,7 +31,7 @@ from autotune_rewrite.verify.scratch import copied
 from autotune_rewrite.verify.turns import Alone, Part, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from autotune_rewrite.verify.child.harness import Config
     from autotune_rewrite.verify.scratch import Scratch
@@ -122,6 +122,7 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
         files = scratch.changed()
         written, copy = scratch.written(), str(scratch.root) if plan.keep else ""
     record = ended.record
+    _refuse_strays(plan, turn, record.get("strayed", ()))
     outcome, problem = _outcome(ended, plan.seconds_of_run, output)
     return Run(
         side=turn.side,
@@ -154,6 +155,7 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
         device_reserved=record.get("device_reserved"),
         host_bytes=record.get("host_bytes", 0),
         gpu=ended.gpu,
+        imported=tuple(record.get("imported", ())),
         environment=record.get("environment", {}),
         in_turns=isinstance(pace, Part),
     )
@@ -186,6 +188,24 @@ def run_in_turns(
             shared.interrupt()
             raise
         return first, other.result()
+
+
+def _refuse_strays(plan: Plan, turn: Turn, strayed: Iterable[str]) -> None:
+    """Refuses to judge by a run that read the user's own files where others were meant.
+
+    Raises:
+        VerifyError: It did: the script names its project by an absolute path, for example.
+    """
+    revision = plan.revision(turn)
+    meant = {str(own.resolve()) for own, _ in plan.changed_modules(turn)}
+    if revision is not None:
+        meant |= {str(each) for each in revision.paths}
+    other = next((each for each in strayed if each in meant), None)
+    if other is not None:
+        message = (
+            f"{other}: imported by an absolute path, and not from the copy of the project, where its text is another"
+        )
+        raise VerifyError(message)
 
 
 def _replaced(scratch: Scratch, own: Path, changed: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from autotune_rewrite.report.judgement import as_json, as_text, headline, show, significant
 from autotune_rewrite.report.markdown import as_markdown
-from autotune_rewrite.verify.judgement import Judgement
+from autotune_rewrite.verify.judgement import Base, Judgement
 from autotune_rewrite.verify.records import Gpu, Outcome
 from autotune_rewrite.verify.statistics.measurement import Figures
 from autotune_rewrite.verify.statistics.ratio import Ratio
@@ -437,6 +437,26 @@ def test_what_was_written_past_the_copy_and_where_copies_are_is_said() -> None:
     ]
     assert as_json(judgement)["changed_outside"] == ["data/big.bin"]
     assert as_json(judgement)["copies"] == ["copies/a", "copies/b"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(
+            {}, "3 files differ, none of which a run imported: unless they are data, both", id="none imported"
+        ),
+        pytest.param({"used": ("lib/data.py",)}, "", id="one imported"),
+        pytest.param({"original": "old.py"}, "", id="two scripts"),
+    ],
+)
+def test_what_was_compared_at_a_revision_is_said(change: dict[str, Any], said: str) -> None:
+    base = replace(Base("main", "1a2b3c4d", "train.py", "train.py", uncommitted_changes=False, differing=3), **change)
+
+    text = " ".join(as_text(replace(FULL, base=base)).split())
+
+    assert f"{base.original} at 1a2b3c4 (main) beside train.py in the working tree whole run" in text
+    assert ("none of which" in text) == bool(said)
+    assert said in text
 
 
 def test_json_has_every_field_and_the_layouts_version() -> None:

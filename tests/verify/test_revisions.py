@@ -15,10 +15,11 @@ import pytest
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.project.revisions import at_revision
 from autotune_rewrite.verify import scratch as scratches
-from autotune_rewrite.verify.plan import Plan, Turn
+from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
 from autotune_rewrite.verify.records import load, save
 from autotune_rewrite.verify.run import run_script
 from autotune_rewrite.verify.scratch import copied
+from tests.test_notebooks import notebook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -376,22 +377,38 @@ def test_conflicts_are_to_be_resolved_first(repository: Path, then: Callable[...
 
 
 @pytest.mark.usefixtures("forked")
-@pytest.mark.parametrize("module", [False, True], ids=["as a script", "as a module"])
-def test_both_are_run_each_with_its_own_project(
-    repository: Path, then: Callable[..., Revision], *, module: bool
-) -> None:
+@pytest.mark.parametrize("way", ["as a script", "as a module", "as a notebook"])
+def test_both_are_run_each_with_its_own_project(repository: Path, then: Callable[..., Revision], way: str) -> None:
+    code = "import sys\nfrom lib.data import SIZE\nprint(SIZE, sys.argv[0])\n"
+    scripts = {"as a script": Path("fit.py"), "as a module": Path("lib/fit.py"), "as a notebook": Path("fit.ipynb")}
     (repository / "lib" / "__init__.py").touch()
-    (repository / "lib" / "fit.py").write_text("import sys\nfrom lib.data import SIZE\nprint(SIZE, sys.argv[0])\n")
-    (repository / "fit.py").write_text((repository / "lib" / "fit.py").read_text())
+    for each in scripts.values():
+        each.write_text(json.dumps(notebook(code)) if each.suffix == ".ipynb" else code)
     commit(repository)
     (repository / "lib" / "data.py").write_text("SIZE = 2\n")
-    script = Path("lib/fit.py") if module else Path("fit.py")
+    script, is_module = scripts[way], way == "as a module"
     revision = then(str(script))
-    plan = Plan(revision.text, script, base=revision, module=module, device="cpu")
+    plan = Plan(revision.text, script, base=revision, module=is_module, device="cpu")
 
     runs = [run_script(plan, Turn(side, 0)) for side in ("original", "rewritten")]
 
-    assert [run.lines for run in runs] == [(f"{size} {repository / script if module else script}",) for size in (1, 2)]
+    started = repository / script if is_module else script
+    assert [run.lines for run in runs] == [(f"{size} {started}",) for size in (1, 2)]
+    assert all(str(repository / "lib" / "data.py") in run.imported for run in runs)
+
+
+@pytest.mark.usefixtures("forked")
+def test_what_is_imported_by_an_absolute_path_is_not_judged(repository: Path, then: Callable[..., Revision]) -> None:
+    path = f"import sys\nsys.path.insert(0, {str(repository / 'lib')!r})\n"
+    (repository / "train.py").write_text(f"{path}import data\n")
+    commit(repository)
+    (repository / "lib" / "data.py").write_text("SIZE = 2\n")
+    revision = then("train.py")
+    plan = Plan(revision.text, Path("train.py"), base=revision, device="cpu")
+
+    with pytest.raises(VerifyError, match=r"lib/data\.py: imported by an absolute path, and not from the copy of"):
+        run_script(plan, Turn("original", 0))
+    assert run_script(plan, Turn("rewritten", 0)).outcome == "ok"
 
 
 @pytest.mark.usefixtures("forked")
@@ -426,4 +443,6 @@ def test_what_was_compared_is_said_and_kept(
         "original": "train.py",
         "rewritten": "train.py",
         "uncommitted_changes": True,
+        "differing": 1,
+        "used": ["lib/data.py"],
     }

@@ -386,9 +386,35 @@ def recorded(recorder: Recorder, config: Config, ended: str, start: float, end: 
         device_reserved=torch.cuda.max_memory_reserved() if cuda else None,
         host_bytes=peak_memory(),
         environment=environment(config["capability"]) if whole else {},
+        imported=[],
+        strayed=[],
     )
+    record["imported"], record["strayed"] = imported(config["copies"])
     record["bookkeeping_seconds"] = clock.now() - end
     return record
+
+
+def imported(copies: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """The files of the project's modules, as the user has them, and those of them that were not read from the copy.
+
+    Args:
+        copies: Directories of the user, without links, and where they were copied to.
+    """
+    inside, strayed = [], []
+    loaded: list[object] = [*sys.modules.values()]
+    for module in loaded:
+        # Of other objects that stand there, and of modules that load late, nothing is asked.
+        file = module.__dict__.get("__file__") if isinstance(module, types.ModuleType) else None
+        if not isinstance(file, str):
+            continue
+        real = os.path.realpath(file)
+        for own, copy in copies:
+            if file.startswith(copy + os.sep):
+                inside.append(own + file[len(copy) :])
+            elif real.startswith(own + os.sep) and not file.startswith(tuple(each + os.sep for _, each in copies)):
+                inside.append(real)
+                strayed.append(real)
+    return sorted({*inside}), sorted({*strayed})
 
 
 def peak_memory() -> int:

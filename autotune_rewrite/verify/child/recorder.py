@@ -101,6 +101,10 @@ class Record(TypedDict):
     host_bytes: int
     """Resident memory of this process, at most."""
     environment: dict[str, str | int | bool]
+    imported: list[str]
+    """The files of the project's modules, as the user has them."""
+    strayed: list[str]
+    """Of them, those that were imported from the user's own files, and not from the copy."""
 
 
 class Enough(SystemExit):
