@@ -145,6 +145,8 @@ def _script(paths: Sequence[str], running: Running) -> str:
     for option in running.given:
         if option in _NOT_HERE:
             raise Fault(f"{option} is not for tune: {_NOT_HERE[option]}")
+    if running.choices.get("device") == "simulated":
+        raise Fault("--device simulated is not for tune: what is simulated has no times")
     return str(module_file(paths[0])) if running.choices.get("module") else paths[0]
 
 

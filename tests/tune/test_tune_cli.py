@@ -47,6 +47,7 @@ def worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[World],
         pytest.param(
             ("a.py", "--time-budget", "4"), "--time-budget is not for tune: --budget says", id="another budget"
         ),
+        pytest.param(("a.py", "--device", "simulated"), "what is simulated has no times", id="a simulated device"),
         pytest.param(("none.py",), "none.py: no such file", id="no script"),
     ],
 )
