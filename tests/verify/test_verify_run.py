@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from autotune_rewrite.verify import turns
+from autotune_rewrite.verify.child.harness import import_copies
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
 from autotune_rewrite.verify.run import HARNESS, probe, run_in_turns, run_script
 
@@ -103,6 +104,23 @@ def test_the_project_is_imported_from_its_copy_also_where_an_absolute_path_leads
     )
 
     assert run.lines == ("True True True", "True")
+
+
+def test_of_a_home_only_what_was_copied_is_imported_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is started in a home finds links there, and nothing that is hidden: Python itself may lie in that."""
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    for each in (home / ".pyenv" / "lib", home / "linked", home / "project", copy / "project"):
+        each.mkdir(parents=True)
+    (copy / "linked").symlink_to(home / "linked")
+    beside = tmp_path / "home-of-another"
+    paths = [str(home / ".pyenv" / "lib"), str(home / "linked"), str(home / "project"), str(beside), ""]
+    monkeypatch.setattr(sys, "path", list(paths))
+    monkeypatch.setenv("PYTHONPATH", str(home / "project"))
+
+    import_copies([(str(home), str(copy))])
+
+    assert sys.path == [*paths[:2], str(copy / "project"), *paths[3:]]
+    assert os.environ["PYTHONPATH"] == str(copy / "project")
 
 
 def test_runs_as_python_script_py_does(tmp_path: Path) -> None:

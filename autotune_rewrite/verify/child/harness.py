@@ -132,8 +132,9 @@ def import_copies(copies: list[tuple[str, str]]) -> None:
             return path
         own, copy = max(inside, key=lambda pair: len(pair[0]))
         place = copy + real[len(own) :]
-        linked = os.path.realpath(place) == real
-        return path if linked else place
+        # What is linked is the user's own, and of a home what is hidden is not there.
+        is_copied = Path(place).exists() and os.path.realpath(place) != real
+        return place if is_copied else path
 
     sys.path[:] = map(led, sys.path)
     if "PYTHONPATH" in os.environ:
@@ -405,7 +406,7 @@ def imported(copies: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
     for module in loaded:
         # Of other objects that stand there, and of modules that load late, nothing is asked.
         file = module.__dict__.get("__file__") if isinstance(module, types.ModuleType) else None
-        if not isinstance(file, str):
+        if not isinstance(file, str) or f"{os.sep}site-packages{os.sep}" in file:
             continue
         real = os.path.realpath(file)
         for own, copy in copies:
