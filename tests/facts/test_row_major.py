@@ -5,7 +5,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.models.row_major import RowMajor
+from codemods.facts.models.row_major import row_major
 
 START = """\
 import torch
@@ -36,7 +36,7 @@ model(torch.zeros(2, 3, 8, 8)).sum().backward()
 def holds(expression: str) -> bool:
     found = script(START.replace("{}", expression, 1).replace("{}", "answer"))
     (given,) = [each.value for each in found.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "answer"]
-    return RowMajor(found.flow).holds(given)
+    return row_major(found.flow).holds(given)
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,20 @@ def test_what_a_model_returns(returned: str, *, expected: bool) -> None:
     found = script(START.replace("{}", "0", 1).replace("{}", returned))
     (trained,) = found.trained_models
 
-    assert RowMajor(found.flow).returned_by(trained.model) is expected
+    assert row_major(found.flow).returned_by(trained.model) is expected
+
+
+def test_a_long_chain_of_sums_is_followed_once() -> None:
+    sums = "".join("        x = F.relu(x) + self.conv(x)\n" for _ in range(200))
+    found = script(
+        START.replace("        answer = {}\n", sums + "        answer = x.view(-1)\n").replace("{}", "answer")
+    )
+    (given,) = [each.value for each in found.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "answer"]
+
+    assert isinstance(given, ast.Call)
+    assert isinstance(given.func, ast.Attribute)
+    assert not row_major(found.flow).holds(given.func.value)
+
+
+def test_layers_that_hold_themselves_come_to_an_end() -> None:
+    assert not holds("nn.Sequential(self.head, self)(x)")

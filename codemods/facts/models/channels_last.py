@@ -24,7 +24,7 @@ from codemods.facts.models.compilability import code_of
 from codemods.facts.models.laid_out import LaidOut, is_grouped
 from codemods.facts.models.layers import Model, function_in_threads, is_in_threads
 from codemods.facts.models.order import runs_only_before
-from codemods.facts.models.row_major import RowMajor
+from codemods.facts.models.row_major import row_major
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.hooks import is_given_gradients, is_given_outputs
 from codemods.library.kinds import Kind, is_parameter, kind
@@ -99,14 +99,14 @@ class ChannelsLast:
     @cached_property
     def views(self) -> tuple[ast.Call, ...]:
         """The calls of ``view`` in its code that would fail, and have to be ``reshape``."""
-        row_major = RowMajor(self.flow)
+        layouts = row_major(self.flow)
         return tuple(
             call
             for _, call in self._calls
             if isinstance(call.func, ast.Attribute)
             and call.func.attr in VIEWS
             and not self.flow.called(call)
-            and not row_major.holds(call.func.value)
+            and not layouts.holds(call.func.value)
         )
 
     def why_not(self, home: Home) -> Reason | None:
@@ -166,7 +166,7 @@ class ChannelsLast:
             return Reason("other-layout", f"its code asks how a tensor lies in memory, by {written}()")
         if found is not None and name.removesuffix("_") in MOVING_OPERATORS:
             operand = call.func.value if isinstance(call.func, ast.Attribute) and not names else None
-            if operand is not None and RowMajor(self.flow).holds(operand):
+            if operand is not None and row_major(self.flow).holds(operand):
                 return None
             return Reason("other-layout", f"{written}() lays images out as before")
         if name == "pad" and argument_of(call, "mode", _MODE_OF_PAD) is not None:
@@ -208,14 +208,14 @@ class ChannelsLast:
     # What else the script does with what it computes, and with its weights.
 
     def _why_outside(self) -> Reason | None:
-        row_major = RowMajor(self.flow)
-        is_usual = row_major.returned_by(self.model) and not self._gives_more
+        layouts = row_major(self.flow)
+        is_usual = layouts.returned_by(self.model) and not self._gives_more
         for module, call in self._outside:
             func = call.func
             if not isinstance(func, ast.Attribute) or func.attr not in VIEWS or self.flow.called(call):
                 continue
             is_weight = self._may_be_weight(func.value)
-            is_safe = row_major.holds(func.value) or (is_usual and not self._is_own(module, call))
+            is_safe = layouts.holds(func.value) or (is_usual and not self._is_own(module, call))
             if (is_safe and not is_weight) or not self.script.may_run(module, call):
                 continue
             what = "fails on weights" if is_weight else "may fail on what the model computes, where that is images"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import Answers
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import (
@@ -17,6 +17,7 @@ from codemods.dataflow.values import (
     Made,
     MovedTensor,
     Plain,
+    Value,
     library_names,
     without_none,
 )
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.values import Value
 
 _LAYS_OUT = frozenset({"view", "reshape"})
 _MOST = 2
@@ -44,42 +44,42 @@ _MAKES = frozenset(
 _REARRANGES = frozenset({"permute", "transpose", "t", "swapaxes", "movedim", "expand", "expand_as", "as_strided"})
 
 
-@dataclass(frozen=True, eq=False)
 class RowMajor:
     """Answers for one project."""
 
-    flow: Flow
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        # Of tensors, and of what models and layers return whatever they are given.
+        self._answers: Answers[ast.expr | Value, bool] = Answers(self._answer, bottom=False, join=bool.__or__)
 
-    @lasting
     def holds(self, node: ast.expr) -> bool:
         """Whether the tensor lies row by row for certain."""
-        return self._holds(node, frozenset())
+        return self._answers.of(node)
 
     def returned_by(self, model: Model) -> bool:
         """Whether all that a model returns does."""
-        return self._returned(model.value, frozenset())
+        return self._answers.of(model.value)
 
-    def _holds(self, node: ast.expr, seen: frozenset[ast.AST]) -> bool:
-        if node in seen:
-            return False
-        seen |= {node}
-        match node:
-            case ast.Name() if self._came_so(node):
+    def _answer(self, asked: ast.expr | Value) -> bool:
+        match asked:
+            case Value():
+                return self._layer_holds(asked, None)
+            case ast.Name() if self._came_so(asked):
                 return True
             case ast.Name():
-                given = self._given(node)
-                return bool(given) and all(self._holds(each, seen) for each in given)
+                given = self._given(asked)
+                return bool(given) and all(self.holds(each) for each in given)
             case ast.Tuple(parts) | ast.List(parts):
-                return all(self._holds(each, seen) for each in parts)
+                return all(self.holds(each) for each in parts)
             case ast.Constant():
                 return True
             case ast.BinOp(left, _, right):
-                return self._holds(left, seen) and self._holds(right, seen)
+                return self.holds(left) and self.holds(right)
             case ast.UnaryOp(_, operand):
-                return self._holds(operand, seen)
+                return self.holds(operand)
             case ast.Call():
-                return self._call_holds(node, seen)
-        return self._came_so(node)
+                return self._call_holds(asked)
+        return self._came_so(asked)
 
     def _came_so(self, node: ast.expr) -> bool:
         """Whether it is what a loader gave, as it came or moved, or was newly made: no model has computed it."""
@@ -93,13 +93,13 @@ class RowMajor:
         module = module_of(self.flow, name)
         return reaching(module.function(name) or module.tree).given(name) or ()
 
-    def _call_holds(self, call: ast.Call, seen: frozenset[ast.AST]) -> bool:
+    def _call_holds(self, call: ast.Call) -> bool:
         values = without_none(self.flow.values(call.func))
         names = library_names(values)
         if names and names <= _MAKES:
             return True
         if values and all(_is_layer(each) for each in values):
-            return all(self._layer_holds(each, call, seen) for each in values)
+            return all(self._layer_holds(each, call) for each in values)
         operand = self._operand(call)
         found = operation(self.flow, call)
         if operand is None or found is None:
@@ -108,9 +108,7 @@ class RowMajor:
         if self._leaves_vectors(call, operand, name):
             return True
         is_kept = name not in _REARRANGES and found.memory is not Memory.SELF
-        return is_kept and all(
-            self._is_no_tensor(each) or self._holds(each, seen) for each in operands(self.flow, call)
-        )
+        return is_kept and all(self._is_no_tensor(each) or self.holds(each) for each in operands(self.flow, call))
 
     def _is_no_tensor(self, node: ast.expr) -> bool:
         """Whether it is a number, a text or the like."""
@@ -136,14 +134,12 @@ class RowMajor:
             return call.func.value
         return call.args[0] if call.args and not isinstance(call.args[0], ast.Starred) else None
 
-    def _layer_holds(self, layer: Value, call: ast.Call | None, seen: frozenset[ast.AST]) -> bool:
+    def _layer_holds(self, layer: Value, call: ast.Call | None) -> bool:
         """Whether what a layer returns lies row by row; without a call, whatever it is given."""
-        if layer.site is not None and layer.site in seen:
-            return False
         package, _, name = layer.name.rpartition(".")
         made = layer.site if isinstance(layer.site, ast.Call) else None
         if not isinstance(layer, Made):
-            return self._returned(layer, seen)
+            return self._returned(layer) if call is None else self._answers.of(layer)
         if layer.name in _VECTORS or package.startswith("torchvision.models"):
             return True
         if name == "Flatten":
@@ -151,10 +147,10 @@ class RowMajor:
         if name in ONE_PIXEL:
             return made is not None and len(made.args) == 1 and _is_one(made.args[0])
         if name == "Sequential":
-            return self._sequence_holds(layer, call, seen)
-        return layer.name in _KEEPING and call is not None and bool(call.args) and self._holds(call.args[0], seen)
+            return self._sequence_holds(layer, call)
+        return layer.name in _KEEPING and call is not None and bool(call.args) and self.holds(call.args[0])
 
-    def _sequence_holds(self, layer: Value, call: ast.Call | None, seen: frozenset[ast.AST]) -> bool:
+    def _sequence_holds(self, layer: Value, call: ast.Call | None) -> bool:
         """Whether the last layers of ``nn.Sequential(…)`` leave it so."""
         made = layer.site
         if not isinstance(made, ast.Call) or made.keywords or not made.args:
@@ -163,23 +159,24 @@ class RowMajor:
             values = self.flow.values(each) if not isinstance(each, ast.Starred) else frozenset()
             if not values or not all(_is_layer(one) for one in values):
                 return False
-            if all(self._layer_holds(one, None, seen | {made}) for one in values):
+            if all(self._answers.of(one) for one in values):
                 return True
             if not all(one.name in _KEEPING for one in values):
                 return False
-        return call is not None and bool(call.args) and self._holds(call.args[0], seen)
+        return call is not None and bool(call.args) and self.holds(call.args[0])
 
-    def _returned(self, model: Value, seen: frozenset[ast.AST]) -> bool:
+    def _returned(self, model: Value) -> bool:
         class_ = Model(self.flow, model).class_
-        if class_ is None:
-            return isinstance(model, Made) and self._layer_holds(model, None, seen)
-        forward = self.flow.method(class_, "forward")
-        if forward is None or forward in seen:
-            return False
-        returns = [each for each in walk(forward) if isinstance(each, ast.Return) and _is_own(self.flow, each, forward)]
-        return bool(returns) and all(
-            each.value is not None and self._holds(each.value, seen | {forward}) for each in returns
-        )
+        forward = self.flow.method(class_, "forward") if class_ is not None else None
+        returns = [each for each in walk(forward) if isinstance(each, ast.Return)] if forward is not None else []
+        own = [each for each in returns if module_of(self.flow, each).function(each) is forward]
+        return bool(own) and all(each.value is not None and self.holds(each.value) for each in own)
+
+
+@lasting
+def row_major(flow: Flow) -> RowMajor:
+    """The answers for a project, which are worked out once."""
+    return RowMajor(flow)
 
 
 _KEEPING = frozenset(
@@ -194,10 +191,6 @@ _KEEPING = frozenset(
 
 def _is_layer(value: Value) -> bool:
     return isinstance(value, (Made, Instance))
-
-
-def _is_own(flow: Flow, statement: ast.Return, function: ast.AST) -> bool:
-    return module_of(flow, statement).function(statement) is function
 
 
 def _is_number(node: ast.expr, number: int) -> bool:
