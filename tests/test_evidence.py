@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
     record(
         str(tmp_path / "train.py"),
         JUDGED,
-        {"loader-pin": RATIO, "zero-grad-none": None},
+        {"loader-pin": ("kept", RATIO), "zero-grad-none": ("not-told", None)},
         [str(tmp_path / name) for name in ("train.py", "data.py")],
         ["--epochs", "2"],
     )
@@ -108,8 +108,11 @@ def test_the_record_says_what_was_measured_where(project: Path) -> None:
     assert known["arguments"] == ["--epochs", "2"]
     assert known["environment"] == JUDGED.environment
     assert known["rules"] == {
-        "loader-pin": {"estimate": 2.5, "low": 2.25, "high": 2.75, "confidence": 0.95},
-        "zero-grad-none": None,
+        "loader-pin": {
+            "answer": "kept",
+            "ratio": {"estimate": 2.5, "low": 2.25, "high": 2.75, "confidence": 0.95},
+        },
+        "zero-grad-none": {"answer": "not-told", "ratio": None},
     }
 
 
@@ -169,3 +172,29 @@ def test_a_script_that_is_not_there_is_a_fault(torchfast: Run, tmp_path: Path) -
 
     assert answer.code == 2
     assert "no such file" in answer.err
+
+
+# --- findings -------------------------------------------------------------------------------------------------------
+
+GAIN = "2.50 times as fast (2.25 to 2.75) when it was measured (torchfast.lock)"
+
+
+def test_a_finding_says_what_was_measured_of_its_rule(torchfast: Run, naive: Path) -> None:
+    record(str(naive), JUDGED, {"loader-pin": ("dropped", RATIO)}, [str(naive)])
+
+    lines = torchfast("check", str(naive)).out.splitlines()
+
+    assert [("loader-pin" in line) for line in lines if GAIN in line] == [True]
+
+
+def test_it_does_not_once_the_script_was_changed(torchfast: Run, naive: Path) -> None:
+    record(str(naive), JUDGED, {"loader-pin": ("dropped", RATIO)}, [str(naive)])
+    naive.write_text(f"{naive.read_text()}print(loss)\n")
+
+    assert GAIN not in torchfast("check", str(naive)).out
+
+
+def test_programs_are_told_too(torchfast: Run, naive: Path) -> None:
+    record(str(naive), JUDGED, {"loader-pin": ("dropped", RATIO)}, [str(naive)])
+
+    assert GAIN in torchfast("check", str(naive), "--format", "sarif").out

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from autotune_rewrite.project import files, target
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from autotune_rewrite.rewriting.results import Rewrite
     from autotune_rewrite.verify.judgement import Judgement
     from autotune_rewrite.verify.statistics.ratio import Ratio
     from codemods.facts.target import Target
@@ -44,7 +46,7 @@ class Verdict:
 def record(
     script: str,
     judgement: Judgement,
-    rules: Mapping[str, Ratio | None],
+    rules: Mapping[str, tuple[str, Ratio | None]],
     paths: Iterable[str],
     arguments: Sequence[str] = (),
 ) -> Path:
@@ -53,7 +55,7 @@ def record(
     Args:
         script: The script.
         judgement: Of the original beside the result.
-        rules: That were applied, each with how many times as fast it makes the script beside the others, if known.
+        rules: That were tried, each with what became of it, and how many times as fast it makes the script, if known.
         paths: The files of its project, itself too.
         arguments: That the script was run with.
 
@@ -74,12 +76,50 @@ def record(
         "equality": judgement.equality,
         "promise": judgement.promise,
         "ratio": None if judgement.whole is None else asdict(judgement.whole),
-        "rules": {rule: None if ratio is None else asdict(ratio) for rule, ratio in rules.items()},
+        "rules": {
+            rule: {"answer": answer, "ratio": None if ratio is None else asdict(ratio)}
+            for rule, (answer, ratio) in rules.items()
+        },
         "torchfast": __version__,
     }
     text = json.dumps({"version": VERSION, "scripts": dict(sorted(scripts.items()))}, indent=2)
     files.write(str(place), f"{text}\n".encode())
     return place
+
+
+def with_measured(rewrite: Rewrite) -> Rewrite:
+    """The same findings; what was measured of a rule, and still stands, is told in the place of the gain to expect.
+
+    Raises:
+        FileError: A record is damaged.
+    """
+    path = Path(rewrite.path).absolute()
+    current = Path.cwd()
+    around = [each for each in path.parents if each == path.parent or each.is_relative_to(current)]
+    known = {rule: words for place in around for rule, words in _measured(place / NAME, path).items()}
+    if not known:
+        return rewrite
+    sites = tuple(
+        replace(each, gain=known[each.rule], is_measured=True) if each.rewrites and each.rule in known else each
+        for each in rewrite.sites
+    )
+    return replace(rewrite, sites=sites)
+
+
+def _measured(place: Path, path: Path) -> dict[str, str]:
+    """What fresh evidence says of each rule in a file."""
+    found: dict[str, str] = {}
+    for known in _known(place).values():
+        name = Path(os.path.relpath(path, place.parent)).as_posix()
+        if name in known["code"] and not list(_changes(place.parent, known)):
+            of_rules = {rule: each["ratio"] for rule, each in known["rules"].items() if each["ratio"] is not None}
+            found |= {rule: f"{_times(ratio)} when it was measured ({NAME})" for rule, ratio in of_rules.items()}
+    return found
+
+
+@cache
+def _known(place: Path) -> dict[str, Any]:
+    return _read(place) if place.exists() else {}
 
 
 def verdicts(paths: Iterable[str]) -> Iterator[Verdict]:
@@ -133,8 +173,12 @@ def _gain(known: Mapping[str, Any]) -> str:
     where = f"on {device} with torch {environment.get('torch', '?')}"
     if ratio is None:
         return f"measured {where}"
+    return f"{_times(ratio)} {where}"
+
+
+def _times(ratio: Mapping[str, Any]) -> str:
     interval = "" if ratio["low"] is None else f" ({ratio['low']:.2f} to {ratio['high']:.2f})"
-    return f"{ratio['estimate']:.2f} times as fast{interval} {where}"
+    return f"{ratio['estimate']:.2f} times as fast{interval}"
 
 
 def _asked(known: Target) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Narrowing:
-    """Leaves out what is known, or what no change touches."""
+    """Leaves out what is known, or what no change touches; says what was measured of the rest."""
 
     def __init__(self, baseline: str | None, diff_base: str | None) -> None:
         """What was asked for.
@@ -32,8 +32,12 @@ class Narrowing:
         """The same with fewer findings.
 
         Raises:
-            Fault: when git cannot say what was changed.
+            Fault: when git cannot say what was changed, or what was measured cannot be read.
         """
+        from autotune_rewrite.checking.evidence import with_measured
+
+        with as_fault():
+            rewrite = with_measured(rewrite)
         if self._revision is not None:
             from autotune_rewrite.checking.touched import only_touched
 

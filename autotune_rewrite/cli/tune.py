@@ -222,7 +222,7 @@ def _write(tuned: Tuned, script: str, writer: Writer, plan: Plan) -> None:
         writer.end()
         if writer.apply:
             paths = [each.source.path for each in tuned.changes.dones]
-            place = evidence.record(script, tuned.confirmed, tuned.gains, paths, plan.arguments)
+            place = evidence.record(script, tuned.confirmed, tuned.tried, paths, plan.arguments)
             say(f"{os.path.relpath(place)}: what was measured; `torchfast check --evidence` says when that is stale")
     except FileError as error:
         raise Fault(str(error)) from error

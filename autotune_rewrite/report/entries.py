@@ -47,7 +47,8 @@ def entries(rewrites: Iterable[Rewrite]) -> Iterator[Entry]:
                 continue
             cell, line = (None, site.line) if rewrite.cells is None else rewrite.cells.place(site.line)
             end_line = line + site.end_line - site.line
-            message = f"{rewrite.message(site)} [{site.promise}]"
+            measured = f", {site.gain}" if site.is_measured else ""
+            message = f"{rewrite.message(site)} [{site.promise}]{measured}"
             known = known_by(path, site)
             number = seen[known] = seen.get(known, 0) + 1
             yield Entry(path, cell, line, end_line, message, _digest(known, str(number)), site)

@@ -74,6 +74,8 @@ class Site:
     """Its own change, where that was asked for: all of it belongs together."""
     no_fix: str = ""
     """Why it has none, though it is rewritten."""
+    is_measured: bool = False
+    """Whether the gain is not what is to be expected, but what was measured of this script."""
 
     @property
     def rewrites(self) -> bool:
@@ -170,7 +172,7 @@ def from_json(data: list[Any]) -> Said:
 
 def _site(data: list[Any]) -> Site:
     rule, line, column, end_line, end_column, message, promise, gain, fails, edits, redraws, spots, *rest = data
-    code, remedy, needs, excerpt, fix, no_fix = rest
+    code, remedy, needs, excerpt, fix, no_fix, is_measured = rest
     return Site(
         rule,
         line,
@@ -190,4 +192,5 @@ def _site(data: list[Any]) -> Site:
         excerpt=excerpt,
         fix=tuple(Replacement(*each) for each in fix),
         no_fix=no_fix,
+        is_measured=is_measured,
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from autotune_rewrite.rewriting.batch import Changes, Read
     from autotune_rewrite.rewriting.config import Options
+    from autotune_rewrite.tune.search import Answer
     from autotune_rewrite.tune.trials import Records
     from autotune_rewrite.tune.verified import Verify
     from autotune_rewrite.verify.plan import Plan
@@ -65,8 +66,13 @@ class Tuned:
     @property
     def gains(self) -> dict[str, Ratio | None]:
         """The rules of the result, each with how many times as fast it makes the script beside the others, if known."""
+        return {rule: ratio for rule, (answer, ratio) in self.tried.items() if answer in ("kept", "not-told")}
+
+    @property
+    def tried(self) -> dict[str, tuple[Answer, Ratio | None]]:
+        """All rules that were tried where there is a result, each with what became of it, and the same."""
         parts = () if self.found is None or not self.pays else self.found.parts
-        return {part.rule: part.beside or part.alone for part in parts if part.answer in ("kept", "not-told")}
+        return {part.rule: (part.answer, part.beside or part.alone) for part in parts}
 
 
 def duration(seconds: float) -> str:

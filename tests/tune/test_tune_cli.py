@@ -90,7 +90,12 @@ def test_what_pays_is_written_with_what_was_measured(
 
     assert answer.code == 0
     assert {rule for rule, mark in MARKS.items() if mark in naive.read_text()} == {"loader-pin"}
-    assert json.loads((naive.parent / NAME).read_text())["scripts"][naive.name]["rules"].keys() == {"loader-pin"}
+    known = json.loads((naive.parent / NAME).read_text())["scripts"][naive.name]["rules"]
+    assert {rule: each["answer"] for rule, each in known.items()} == {
+        "h2d-non-blocking": "dropped",
+        "loader-pin": "kept",
+        "zero-grad-none": "dropped",
+    }
     assert torchfast("check", "--evidence", str(naive)).code == 0
 
 
