@@ -920,7 +920,7 @@ OPTIONS: dict[tuple[str, ...], dict[str, Any]] = {
 }
 """What may be said of running scripts, and the fields of the plan that it becomes."""
 
-WRITTEN = (("--records", "runs"), ("--tensorboard", "board"), ("--markdown", "report.md"))
+WRITTEN = (("--records", "runs"), ("--tensorboard", "board"), ("--markdown", "report.md"), ("--html", "report.html"))
 
 
 @pytest.fixture
@@ -1179,6 +1179,28 @@ def test_a_report_in_markdown_is_printed_or_written(torchfast: Run, tmp_path: Pa
 def test_a_rewrite_s_report_in_markdown_names_the_script(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
     assert torchfast("rewrite", "train.py", "--verify", "--markdown", "report.md", *BITWISE).code == 0
     assert "original: train.py, rewritten: train.py, rewritten" in (naive.parent / "report.md").read_text()
+    assert len(judged) == 1
+
+
+def test_a_page_shows_what_was_changed(torchfast: Run, tmp_path: Path, plans: list[Plan]) -> None:
+    (tmp_path / "a.py").write_text("before = 1\n")
+    (tmp_path / "b.py").write_text("after = 1\n")
+
+    answer = torchfast("verify", "a.py", "b.py", "--html", "report.html")
+
+    page = (tmp_path / "report.html").read_text()
+    assert answer.out.startswith("The rewritten script is slower")
+    assert "It is slower." in page
+    assert all(f"{name} = " in page for name in ("before", "after"))
+    assert len(plans) == 1
+
+
+def test_a_rewrite_s_page_shows_its_change(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
+    assert torchfast("rewrite", "train.py", "--verify", "--html", "report.html", *BITWISE).code == 0
+
+    page = (naive.parent / "report.html").read_text()
+    assert "original: train.py; rewritten: train.py, rewritten" in page
+    assert 'pin_memory=<span class="k">True</span>' in page
     assert len(judged) == 1
 
 

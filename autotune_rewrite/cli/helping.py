@@ -34,7 +34,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Where scripts run": ("device", "capability", "threads", "module", "launcher", "keep"),
     "How results are judged": ("promise", "margin", "metric", "higher"),
-    "What is kept": ("records", "from", "tensorboard", "markdown", "trace", "memory"),
+    "What is kept": ("records", "from", "tensorboard", "markdown", "html", "trace", "memory"),
     "Others": ("no-cache", "help"),
 }
 """Options, by their long names."""

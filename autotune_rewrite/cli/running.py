@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from autotune_rewrite.project.revisions import Revision
+    from autotune_rewrite.report.verdict_page import Changed
     from autotune_rewrite.verify import Judgement, Plan
     from autotune_rewrite.verify.records import Run
 
@@ -88,6 +89,7 @@ class Running:
     markdown: Path | None
     given: tuple[str, ...]
     """The options that were given, as they are written."""
+    html: Path | None = None
 
     @contextmanager
     def plan_since(self, revision: str, original: Path, rewritten: Path) -> Iterator[Plan]:
@@ -127,7 +129,7 @@ def with_running(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def chosen(**values: Any) -> None:  # noqa: ANN401 - each option has a type of its own
-        written = {name: values.pop(name) for name in ("records", "tensorboard", "markdown")}
+        written = {name: values.pop(name) for name in ("records", "tensorboard", "markdown", "html")}
         choices = {name: values.pop(name) for name in _CHOICES}
         options = click.get_current_context().command.params
         given = [
@@ -182,6 +184,7 @@ def with_running(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--records", type=path, metavar="DIR", help="Write what each run left behind, for --from."),
         click.option("--tensorboard", type=path, metavar="DIR", help="Write the curves of all runs for TensorBoard."),
         click.option("--markdown", type=path, metavar="FILE", help="Write the report as Markdown, too."),
+        click.option("--html", type=path, metavar="FILE", help="Write the report as a page with charts, too."),
     )
     for decorate in reversed(running):
         chosen = decorate(chosen)
@@ -254,6 +257,8 @@ class Verifier:
     running: Running
     plan: Plan = field(init=False)
     runs: Sequence[Run] = field(init=False)
+    changed: Sequence[Changed] | None = field(init=False, default=None)
+    """What the rewritten script has otherwise, for a page; None where that is not known any more, or not asked for."""
 
     def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, list[Run]]:
         """Run what there is to run; records are written of what is no probe."""
@@ -267,11 +272,16 @@ class Verifier:
             check_tensorboard(self.running.tensorboard)
         if 0 < plan.pairs < MIN_SEEDS and not probe:
             say(f"note: results that differ cannot be judged by fewer than {MIN_SEEDS} pairs: see --pairs")
+        changed = None
+        if self.running.html is not None and not probe:
+            from autotune_rewrite.report.verdict_page import changed_files
+
+            changed = changed_files(plan)  # texts that have no file in the project are soon gone
         runs: list[Run] = []
         with ended_by(signal.SIGTERM, *HANGUP), live() as progress:
             judgement = verify(plan, progress, records=None if probe else self.running.records, on_run=runs.append)
         if not probe:
-            self.plan, self.runs = plan, runs
+            self.plan, self.runs, self.changed = plan, runs, changed
         return judgement, runs
 
     def again(self, scripts: tuple[str, ...], saved: Path) -> Judgement:
@@ -279,7 +289,7 @@ class Verifier:
         from autotune_rewrite.verify import judge_again
         from autotune_rewrite.verify.records import load
 
-        judging = ("--margin", "--metric", "--higher", "--lower", "--markdown")
+        judging = ("--margin", "--metric", "--higher", "--lower", "--markdown", "--html")
         other = next((given for given in self.running.given if given not in judging), None)
         if scripts or other is not None:
             raise Fault(f"{other or 'a script'} cannot be followed with --from: nothing is run")
@@ -307,6 +317,11 @@ class Verifier:
             click.echo(as_markdown(judgement, original, rewritten))
         if self.running.markdown is not None:
             files.write(str(self.running.markdown), f"{as_markdown(judgement, original, rewritten)}\n".encode())
+        if self.running.html is not None:
+            from autotune_rewrite.report.verdict_page import as_html
+
+            page = as_html(judgement, self.plan, self.runs, (original, rewritten), self.changed)
+            files.write(str(self.running.html), f"{page}\n".encode(errors="surrogateescape"))
         if self.running.tensorboard is not None:
             from autotune_rewrite.report.tensorboard import write_tensorboard
 
