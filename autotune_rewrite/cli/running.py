@@ -196,7 +196,7 @@ def script_file(name: str, *, is_module: bool) -> Path:
     if is_module:
         return module_file(name)
     given = Path(name)
-    as_module = Path(*name.split(".")).with_suffix(".py")
+    as_module, _ = _files_of(name)
     if given.suffix != ".py" and not given.exists() and as_module.is_file():
         raise Fault(f"{name}: no such file; -m {name} names the module {as_module}")
     return given
@@ -211,12 +211,17 @@ def module_file(name: str) -> Path:
     given = Path(name)
     if given.suffix == ".py" or given.is_file():
         return given
-    inside = Path(*name.split("."))
-    candidates = (inside.with_suffix(".py"), inside / "__main__.py")
+    candidates = _files_of(name)
     found = next((each for each in candidates if each.is_file()), None)
     if found is None:
         raise Fault(f"no module {name} here: neither {candidates[0]} nor {candidates[1]} is a file")
     return found
+
+
+def _files_of(module: str) -> tuple[Path, Path]:
+    """The two files that a module of this name may be; a name of dots alone is none of any, but a directory."""
+    inside = Path(*module.split("."))
+    return Path(f"{inside}.py"), inside / "__main__.py"
 
 
 def _spelled(option: click.Parameter, value: object) -> str:
