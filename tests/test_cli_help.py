@@ -19,6 +19,7 @@ from autotune_rewrite.cli.completing import LEVELS
 from autotune_rewrite.cli.helping import GROUPS, WIDTH, Explained
 from autotune_rewrite.rewriting import config
 from tests.conftest import NAIVE, ROOT, Answer
+from tests.test_cli import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,6 +178,7 @@ def test_bash_offers_rules_by_the_command_that_is_on_the_path(tmp_path: Path) ->
         ),
         pytest.param(["check", "--levle", "x"], "No such option '--levle'", id="an option"),
         pytest.param(["explain", "loadr-pin"], "did you mean 'loader-pin'?", id="a rule"),
+        pytest.param(["rewrite", "-m", "."], "no module . here", id="a directory as a module"),
         pytest.param(["rewrite", "--verify", "."], "take one script: name its file", id="a directory to be run"),
     ],
 )
@@ -187,6 +189,21 @@ def test_a_wrong_word_is_answered_with_what_there_is(torchfast: Run, naive: Path
 
     assert answer.code == 2
     assert said in answer.err
+
+
+def test_without_a_path_the_current_directory_is_rewritten(torchfast: Run, naive: Path) -> None:
+    assert naive.is_file()
+
+    for words in (["rewrite"], ["rewrite", "."], ["rewrite", "./"]):
+        answer = torchfast(*words)
+        assert (answer.code, "+++ train.py" in answer.out) == (0, True)
+
+
+def test_where_nothing_is_found_a_terminal_says_so(tmp_path: Path) -> None:
+    (tmp_path / "clean.py").write_text("import torch\n")
+
+    assert "no findings" in shown(tmp_path, "rewrite", "clean.py")
+    assert shown(tmp_path, "rewrite", "clean.py", "--quiet") == ""
 
 
 def test_no_command_is_hidden_from_the_help(torchfast: Run) -> None:

@@ -123,6 +123,8 @@ class Report:
         said = "" if self.quiet else summary(self.rewrites, check=self.check, hint=self.hint)
         if said:
             yield Line(said, "bold")
+        elif not self.quiet and not self.errors and sys.stdout.isatty():
+            yield Line("no findings", "dim")  # silence would leave open whether anything was looked at
 
     def _put(self, text: str) -> None:
         """Print what is for programs, whole."""
