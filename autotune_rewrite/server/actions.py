@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -102,14 +103,27 @@ def carried_out(programs: Programs, opened: Opened, path: str, wanted: dict[str,
             return []
         text = found.own.before
         return [(path, text, applied(text, site.fix) if what == "finding" else _ignoring(path, text, site))]
-    if what == "program":
-        changed = programs.rewritten(opened, path)
-    else:
-        rule = wanted.get("rule")
-        changed = programs.rewritten(
-            opened, path, lambda where, site: where == path and (what == "file" or site.rule == rule)
-        )
+    if what == "rule":
+        return _all_of(wanted["rule"], programs, opened, path)
+    changed = programs.rewritten(opened, path, None if what == "program" else lambda where, _: where == path)
     return [(each.source.path, each.source.text, each.rewrite.after) for each in changed]
+
+
+def _all_of(rule: str, programs: Programs, opened: Opened, path: str) -> list[Changed]:
+    """A file with all changes of one rule, those too that have a change of another one in them."""
+    found = programs.check(opened, path)
+    if found is None:
+        return []
+    changed = programs.rewritten(opened, path, lambda where, site: where == path and site.rule == rule)
+    after = next((each.rewrite.after for each in changed), found.own.before)
+    for _ in found.own.sites:
+        now = programs.check({**opened, os.path.realpath(path): after}, path, fixes=True)
+        left = () if now is None else now.own.sites
+        fix = next((site.fix for site in left if site.rule == rule and site.fix), None)
+        if fix is None:
+            break
+        after = applied(after, fix)
+    return [(path, found.own.before, after)]
 
 
 def _site(rewrite: Rewrite, wanted: dict[str, Any]) -> Site | None:

@@ -163,7 +163,8 @@ class Assistant:
 def _chosen(level: str | None, select: list[str] | None) -> list[str]:
     """The options that choose among changes."""
     levels = [] if level is None else [f"--level={level}"]
-    return levels if select is None else [*levels, f"--select={','.join(select)}"]
+    # An empty list is how some assistants say that they choose nothing.
+    return [*levels, f"--select={','.join(select)}"] if select else levels
 
 
 async def _torchfast(*arguments: str, context: Context | None = None) -> dict[str, Any]:

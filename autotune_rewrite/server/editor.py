@@ -20,7 +20,7 @@ from pygls.uris import from_fs_path, to_fs_path, uri_scheme
 from autotune_rewrite import __version__
 from autotune_rewrite.errors import FileError, NotPythonError
 from autotune_rewrite.server import actions
-from autotune_rewrite.server.findings import SOURCE, Shown, described, diagnostic, diagnostics
+from autotune_rewrite.server.findings import SOURCE, Shown, described, diagnostic, diagnostics, is_shown
 from autotune_rewrite.server.places import Places
 from autotune_rewrite.server.programs import Programs
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 PAUSE = 0.1
 """Seconds without a key after which a text is looked at,"""
-_LONGEST_PAUSE = 1.0
-"""or as many as that took last time, but no more than these."""
+_LONGEST_PAUSE = 0.5
+"""or half as many as that took last time, but no more than these."""
 _STACK = 64 * 1024 * 1024
 """Bytes: code that is nested deeply is understood in this thread as in the main one."""
 OBJECTS = 500_000
@@ -162,7 +162,7 @@ class Editor:
             found = await self._ask(self._programs.check, path)
         except FileError as raised:
             error = raised
-        self._pause = min(max(time.monotonic() - start, PAUSE), _LONGEST_PAUSE)
+        self._pause = min(max((time.monotonic() - start) / 2, PAUSE), _LONGEST_PAUSE)
         if self._open().get(uri) is not document or document.version != version:
             return False  # what was changed meanwhile is looked at soon
         self._seen[uri] = version, None if found is None else _Seen(found, places)
@@ -206,7 +206,7 @@ class Editor:
         seen = await self._current(params.text_document.uri)
         if seen is None:
             return None
-        shown = (site for site in seen.found.own.sites if site.rewrites or self._shown.left)
+        shown = (site for site in seen.found.own.sites if is_shown(site, self._shown))
         there = [site for site in shown if _covers(seen.places.range_of(site), params.position)]
         if not there:
             return None

@@ -54,6 +54,11 @@ class Shown:
         return cls(str(severity), left)
 
 
+def is_shown(site: Site, shown: Shown) -> bool:
+    """Whether the user sees a finding: what can be done is, and that the script fails before any change."""
+    return site.rewrites or shown.left or site.code == _FAILS
+
+
 def diagnostics(rewrite: Rewrite, places: Places, shown: Shown) -> Iterator[types.Diagnostic]:
     """All that is shown of a file."""
     for site in rewrite.sites:
@@ -61,7 +66,7 @@ def diagnostics(rewrite: Rewrite, places: Places, shown: Shown) -> Iterator[type
             yield diagnostic(rewrite, site, places, shown)
     groups: dict[tuple[int, str], list[Site]] = {}
     for site in rewrite.sites:
-        if not site.rewrites and (shown.left or site.code == _FAILS):
+        if not site.rewrites and is_shown(site, shown):
             groups.setdefault((site.line, site.message), []).append(site)
     for (_, message), sites in groups.items():
         fails = sites[0].code == _FAILS

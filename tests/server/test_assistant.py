@@ -111,6 +111,7 @@ def test_what_is_read_is_what_the_commands_print(
         reading = {name for name, each in tools.items() if each.annotations and each.annotations.read_only_hint}
         assert reading == {"check", "explain", "preview"}
         assert await assistant.call("check", paths=["."]) == printed("check", ".")
+        assert await assistant.call("check", paths=[], select=[]) == printed("check")
         pins = await assistant.call("check", paths=["train.py"], select=["loader-pin", "compile"], level="bitwise")
         assert {each["rule"] for each in pins["findings"] if each["status"] == "rewrites"} == {"loader-pin"}
         preview = await assistant.call("preview", path="train.py")

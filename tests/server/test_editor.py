@@ -7,6 +7,7 @@ import queue
 import sys
 import threading
 from functools import partial
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -409,6 +410,30 @@ def test_all_changes_of_one_rule(editor: Editor, folder: Path) -> None:
     editor.close(path)
 
 
+def test_all_changes_of_a_rule_that_needs_another(editor: Editor, folder: Path) -> None:
+    path = folder / "train.py"
+    loaders = (
+        "    loader = DataLoader(data, batch_size=64, shuffle=True)",
+        "    other = DataLoader(data, batch_size=32, shuffle=True)",
+    )
+    imports, _, body = NAIVE.partition("\n\n")
+    body += body[body.index("    for images") :].replace("in loader", "in other")
+    text = f"{imports}\n\n\ndef main():\n{indent(body, '    ')}\n\nif __name__ == '__main__':\n    main()\n".replace(
+        "    loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2)", "\n".join(loaders)
+    )
+    editor.open(path, text)
+    line = text.splitlines().index(loaders[0])
+
+    (action,) = (each for each in editor.actions(path, range(line, line + 1)) if "of loader-persistent" in each.title)
+
+    assert action.title == "torchfast: apply all 2 of loader-persistent in this file"
+    after = text
+    for each in loaders:
+        after = after.replace(each, each.replace(")", ", num_workers=4, persistent_workers=True)"))
+    assert editor.after(action, path, text) == after
+    editor.close(path)
+
+
 def test_what_is_found_only_after_other_changes_is_not_offered_alone(
     editor: Editor, folder: Path, rewritten: Callable[..., dict[str, str]]
 ) -> None:
@@ -477,6 +502,17 @@ def test_the_page_of_a_rule_is_shown_over_its_finding(editor: Editor, folder: Pa
     assert found.contents.value.startswith("**loader-pin** [bitwise]: batches are copied from pageable memory")
     assert "\n# loader-pin\n" in found.contents.value
     assert hover(0, 0) is None
+    editor.close(path)
+
+
+def test_a_script_that_fails_before_any_change_is_warned_of_once(editor: Editor, folder: Path) -> None:
+    path = folder / "train.py"
+
+    said = editor.open(path, NAIVE + "    print(loss.data[0])\n")
+
+    (warning,) = (each for each in said if each.severity == types.DiagnosticSeverity.Warning)
+    assert warning.message.startswith("the script fails before any change")
+    assert len(said) == 1
     editor.close(path)
 
 
