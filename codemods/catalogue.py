@@ -28,6 +28,7 @@ from codemods.rules.loader_hoist import LoaderHoist
 from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.loader_workers import LoaderWorkers
+from codemods.rules.loss_fuse import LossFuse
 from codemods.rules.loss_history_detach import LossHistoryDetach
 from codemods.rules.no_grad_eval import NoGradEval
 from codemods.rules.retain_graph import RetainGraph
@@ -48,8 +49,8 @@ ROUNDS: Rounds = (
     (DebugOff,),
     # What only waits goes before anything is put around it, and names are those of today.
     (SyncOff, RetainGraph, AmpMigrate, JitToCompile, ConstHoist),
-    # Of a loss of logits, 16 bits leave what those of probabilities lose.
-    (BceLogits,),
+    # Of logits, 16 bits leave what probabilities and their logarithms lose.
+    (BceLogits, LossFuse),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.
     (LoaderHoist,),
     (DatasetMaterialize,),

@@ -247,8 +247,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "`scaler.step(optimizer)`, which divides them by the scale.",
         "several-meanings": "The name may stand for something else, by another import or assignment. Import one thing "
         "by that name.",
-        "probabilities-used": "Something else than the loss uses the probabilities, or may. Compute the sigmoid of the "
-        "logits there, and give the loss the logits.",
+        "probabilities-used": "Something else than the loss uses the probabilities, or may. Compute the sigmoid or "
+        "softmax of the logits there, and give the loss the logits.",
         "several-optimizers": "Several optimizers step in one iteration in an order, or with parameters, that one "
         "scaler cannot follow. `--amp bf16` needs no scaler.",
         "step-closure": "`optimizer.step(closure)` is not supported by `GradScaler`. `--amp bf16` needs no scaler.",

@@ -1,0 +1,130 @@
+"""Logarithms of softmaxes: each form, what is left, and how near the numbers are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from codemods.rules.loss_fuse import LossFuse
+
+HEAD = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.nn.functional import softmax
+
+torch.manual_seed(0)
+x = torch.randn(8, 4, requires_grad=True)
+soft = nn.Softmax(dim=1)
+"""
+LINE = len(HEAD.splitlines()) + 1
+FORMS = {
+    "functions": ("y = torch.log(F.softmax(x, dim=1))", "y = F.log_softmax(x, dim=1)"),
+    "functions of torch": ("y = torch.log(torch.softmax(x, 1)).sum()", "y = torch.log_softmax(x, 1).sum()"),
+    "methods": ("y = (x + 1).softmax(-1).log()", "y = (x + 1).log_softmax(-1)"),
+    "a layer that is made there": ("y = torch.log(nn.Softmax(dim=1)(x))", "y = nn.LogSoftmax(dim=1)(x)"),
+    "a function by its name": ("y = softmax(x, 1).log()", "y = F.log_softmax(x, 1)"),
+    "in another format": (
+        "y = torch.log(input=F.softmax(x, dim=1, dtype=torch.float64))",
+        "y = F.log_softmax(x, dim=1, dtype=torch.float64)",
+    ),
+    "on several lines": (
+        "y = torch.log(F.softmax(\n    x,\n    dim=1,  # classes\n))",
+        "y = F.log_softmax(\n    x,\n    dim=1,  # classes\n)",
+    ),
+    "in a name": ("p = F.softmax(x, 1)\ny = 2 * torch.log(p)", "y = 2 * F.log_softmax(x, 1)"),
+    "in the same name": ("y = x.softmax(1)\ny = y.log()", "y = x.log_softmax(1)"),
+    "in two branches": (
+        "if x.sum() > 0:\n    y = x.softmax(1).log()\nelse:\n    y = torch.log(x.softmax(1))",
+        "if x.sum() > 0:\n    y = x.log_softmax(1)\nelse:\n    y = x.log_softmax(1)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS)
+def test_each_form_is_computed_at_once(before: str, after: str) -> None:
+    check_rewrites(LossFuse, f"{HEAD}{before}\n", f"{HEAD}{after}\n")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_numbers_are_nearly_the_same(form: str) -> None:
+    before = HEAD + FORMS[form][0] + "\ny.sum().backward()\n"
+    results = []
+    for text in (before, run(LossFuse, before).after):
+        state = dict[str, Any]()
+        exec(text, state)  # noqa: S102 - the script is written above
+        results.append((state["y"], state["x"].grad))
+
+    for one, other in zip(*results, strict=True):
+        assert torch.allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_only_what_is_computed_at_once_is_finite() -> None:
+    scores = torch.tensor([[0.0, 200.0]])
+
+    assert torch.log(F.softmax(scores, 1))[0, 0] == -math.inf
+    assert F.log_softmax(scores, 1)[0, 0] == -200
+
+
+BETWEEN = "something may run between the softmax and its logarithm (line {}), and change what it is of"
+LEFT = {
+    "the probabilities are used": (
+        "p = F.softmax(x, 1)\ny = p * torch.log(p)",
+        f"the probabilities are used elsewhere as well (line {LINE + 1}), so that both would be computed",
+    ),
+    "something is added": (
+        "y = torch.log(1e-8 + F.softmax(x, 1))",
+        "'1e-8' is added to the probabilities, and bounds their logarithm from below: log_softmax() is finite without it",
+    ),
+    "a layer": (
+        "y = torch.log(soft(x))",
+        f"a layer of the model computes the softmax (line {LINE}), which it may do elsewhere as well: call"
+        " torch.log_softmax() there",
+    ),
+    "a statement between": ("p = F.softmax(x, 1)\nx = x + 1\ny = torch.log(p)", BETWEEN.format(LINE + 2)),
+    "a call before it": ("p = F.softmax(x, 1)\ny = x.detach().add_(1) + torch.log(p)", BETWEEN.format(LINE + 1)),
+    "a loop": ("p = F.softmax(x, 1)\nfor _ in range(3):\n    y = torch.log(p)", BETWEEN.format(LINE + 2)),
+    "a comprehension": ("p = F.softmax(x, 1)\ny = [torch.log(p) for _ in range(3)]", BETWEEN.format(LINE + 1)),
+    "a condition": ("p = F.softmax(x, 1)\ny = torch.log(p) if x.sum() > 0 else x", BETWEEN.format(LINE + 1)),
+    "two names": ("p = q = F.softmax(x, 1)\ny = torch.log(p)", BETWEEN.format(LINE + 1)),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT)
+def test_it_is_left_for_the_reason_that_decides(code: str, because: str) -> None:
+    check_leaves(LossFuse, f"{HEAD}{code}\n", because)
+
+
+SILENT = {
+    "another logarithm": "y = torch.log10(F.softmax(x, 1))",
+    "into other memory": "y = torch.log(F.softmax(x, 1), out=torch.empty(8, 4))",
+    "of NumPy": "import numpy as np\ny = np.log(F.softmax(x, 1).detach())",
+    "of something else": "p = torch.sigmoid(x)\ny = torch.log(p)",
+    "a method of the project": "class Log:\n    def log(self): pass\ny = Log().log()",
+    "both at once, as cross_entropy does": "y = F.nll_loss(F.log_softmax(x, 1), torch.zeros(8).long())",
+    "of two things": "p = x\nif x.sum() > 0:\n    p = F.softmax(x, 1)\ny = torch.log(p)",
+}
+
+
+@pytest.mark.parametrize("code", SILENT.values(), ids=SILENT)
+def test_what_is_no_site(code: str) -> None:
+    check_silent(LossFuse, f"{HEAD}{code}\n")
+
+
+def test_cross_entropy_gives_the_bits_of_what_it_would_take_the_place_of() -> None:
+    for size in ((7, 5), (64, 10), (4, 6, 5, 5)):
+        scores, targets = torch.randn(size), torch.randint(size[1], (size[0], *size[2:]))
+        for reduction in ("mean", "sum", "none"):
+            once = F.cross_entropy(scores, targets, reduction=reduction)
+            assert torch.equal(once, F.nll_loss(F.log_softmax(scores, 1), targets, reduction=reduction))
+
+
+def test_softmax_cannot_be_named() -> None:
+    code = "from torch.nn.functional import softmax\n\n\ndef f(x):\n    return softmax(x, 1).log()\n\n\nf(1)\n"
+
+    check_leaves(LossFuse, code, "what computes both at once cannot be named here (line 5)")
