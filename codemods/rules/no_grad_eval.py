@@ -34,10 +34,10 @@ class NoGradEval(Codemod):
         freed at once: less memory, larger validation batches, and less work per operation.
 
     When it is left:
-        The code also trains, needs gradients itself (adversarial examples, saliency, gradient penalties), keeps tensors
-        for later or returns them to code that trains on them. The model runs once only. Where a parameter says whether
-        a function trains, ``torch.set_grad_enabled(train)`` serves both. A missing ``model.eval()`` is not added: it
-        changes results.
+        The code also trains, needs gradients itself (adversarial examples, saliency, gradient penalties), keeps
+        tensors for later or returns them to code that trains on them. The model runs once only. Where a parameter or
+        the name of a loop says whether code trains, ``torch.set_grad_enabled(phase == "train")`` serves both; where
+        that is not known to be so, it is left. A missing ``model.eval()`` is not added: it changes results.
 
     Results:
         The same values, bit for bit, for convolutional, linear and GRU networks. Without gradients, layers of

@@ -1330,7 +1330,7 @@ LEAVES = {
             iteration(x, y)
             iteration(x, y, train=False)
         """,
-        None,
+        f"a tensor computed in it may be trained on later (line {N + 5})",
     ),
     "one last forward": (
         TRAIN
@@ -1409,20 +1409,6 @@ print(model(loader[0][0]).argmax(1))
                     loss.backward()
         """,
         f"the function also trains, as its parameter 'train' says (line {N + 5})",
-    ),
-    "V2: a phase decides": (
-        """\
-        for phase in ["train", "val"]:
-            if phase == "train":
-                model.train()
-            else:
-                model.eval()
-            for x, y in loader:
-                loss = criterion(model(x), y)
-                if phase == "train":
-                    loss.backward()
-        """,
-        f"it also trains (line {N + 9}): torch.set_grad_enabled(phase == 'train') would serve both",
     ),
     "V2: model.train(flag)": (
         """\

@@ -138,7 +138,7 @@ class GraphObstacles:
             strict: Whether code that is not seen may keep what it is given in them, too, and train on it.
         """
         reasons = (
-            *map(self._why_statement_not, statements),
+            *map(self.of_statement, statements),
             self.mixed_autocast(module, statements[0], statements[0]),
         )
         reason = next(filter(None, (*reasons, *map(self.of_state, statements))), None)
@@ -153,9 +153,10 @@ class GraphObstacles:
             if reason is not None:
                 return reason
         used = self._uses.used_after(self._uses.strictly_outside, module, statements[-1], course)
-        return None if used is None else self._trained_later(statements[0], used)
+        return None if used is None else self.trained_later(statements[0], used)
 
-    def _trained_later(self, home: ast.AST, node: ast.AST) -> Reason:
+    def trained_later(self, home: ast.AST, node: ast.AST) -> Reason:
+        """The reason that a tensor may be trained on at a node."""
         text = f"a tensor computed in it may be trained on later ({HERE})"
         return Reason("graph-escapes", text, (self.place(home, node),))
 
@@ -168,7 +169,7 @@ class GraphObstacles:
             return self._result_reaching_backward(region.function)
         course = self._uses.doubtful.statements(region.module, region.statements)
         used = course.trained or self._uses.differentiated.after(region.module, region.statements[-1], course).trained
-        return None if used is None else self._trained_later(region.node, used)
+        return None if used is None else self.trained_later(region.node, used)
 
     def _result_reaching_backward(self, function: FunctionNode) -> Reason | None:
         course = self._uses.doubtful.function(function)
@@ -190,7 +191,8 @@ class GraphObstacles:
         text = f"what it returns may be trained on ({HERE})"
         return Reason("graph-escapes", text, (self.place(function, used),))
 
-    def _why_statement_not(self, statement: ast.stmt) -> Reason | None:
+    def of_statement(self, statement: ast.stmt) -> Reason | None:
+        """Why a statement cannot do without gradients, whatever becomes of what it computes."""
         trains = self._iterations.why_trains(statement)
         if trains is not None:
             return Reason("also-trains", f"the region also trains ({HERE})", (self.place(statement, trains),))

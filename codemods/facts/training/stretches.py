@@ -8,12 +8,12 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import HostTensor, Literal, Method, MovedTensor, Tensor
-from codemods.facts.autograd.uses import needs_gradients
+from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.source import FUNCTIONS, unparsed, walk
+from codemods.dataflow.values import HostTensor, Method, MovedTensor, Tensor
 from codemods.facts.loops import REPEATING, loop_around
 from codemods.facts.reason import HERE, Reason
+from codemods.facts.training.chosen_training import branch_of, conditions
 from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.iterations import own
 from codemods.facts.training.modes import functions_of, is_no_evaluation
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee, FunctionNode, Module
+    from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Values
+    from codemods.facts.training.chosen_training import Scope
     from codemods.facts.training.graph_obstacles import GraphObstacles
     from codemods.facts.training.graph_uses import GraphUses
 
@@ -70,7 +71,7 @@ class Stretches:
         A stretch that has to be left gives way to a part of it that need not be.
         """
         done: set[ast.stmt] = set()
-        seekers = (self._inlined, self._volatile, self._looped, self._flagged, self._unused)
+        seekers = (self._flagged, self._inlined, self._volatile, self._looped, self._unused)
         found = [each for seek in seekers for each in seek(module, whole)]
         for region in sorted(found, key=lambda each: each.why_not is not None):
             nodes = (each for statement in region.statements for each in walk(statement))
@@ -197,8 +198,12 @@ class Stretches:
             )
             if calls and trains is not None:
                 remedy = f"torch.set_grad_enabled({test}) would serve both"
+                is_served = all(branch_of(module, call, test, each) for call in self._training(each))
                 why_not = Reason(
-                    "also-trains", f"it also trains ({HERE}):", (self._obstacles.place(each, trains),), remedy
+                    "also-trains",
+                    f"it also trains ({HERE}){':' if is_served else ''}",
+                    (self._obstacles.place(each, trains),),
+                    remedy if is_served else "",
                 )
                 yield EvaluationRegion(self._flow, module, None, (each,), calls, (), why_not)
                 return
@@ -229,34 +234,25 @@ class Stretches:
     # Functions that train where a parameter says so.
 
     def _flagged(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
-        """What ``def run(loader, train=True)`` computes before ``if train:`` and its backward."""
-        for function in functions_of(self._flow, module):
-            if function in whole or self._is_no_place(module, function):
+        """What ``def run(loader, train=True)``, or ``for phase in phases:``, computes before ``if train:`` trains."""
+        scopes: list[Scope] = [*functions_of(self._flow, module), *module.nodes(ast.For)]
+        for scope in scopes:
+            function = scope if isinstance(scope, FUNCTIONS) else module.function(scope)
+            if function in whole or (function is not None and self._is_no_place(module, function)):
                 continue
-            for name in self._switched_off(function):
-                yield from self._before_training(module, function, name)
+            for test in conditions(self._flow, scope):
+                yield from self._before_training(module, scope, test)
 
-    def _switched_off(self, function: FunctionNode) -> Iterator[str]:
-        """The parameters that are only read, and are True in some calls and False in others."""
-        names = [each.arg for each in signature(function).named]
-        stored = {each.id for each in own(function, ast.Name) if not isinstance(each.ctx, ast.Load)}
-        for name in names:
-            values = self._flow.before(function.body[0]).get(name, frozenset())
-            known = [each.value for each in values if isinstance(each, Literal)]
-            is_switch = len(known) == len(values) and all(isinstance(each, bool) for each in known)
-            if name not in stored and is_switch and set(known) == {False, True}:
-                yield name
-
-    def _before_training(self, module: Module, function: FunctionNode, name: str) -> Iterator[EvaluationRegion]:
-        """The stretch that computes what is differentiated under ``if name:`` alone, and used for nothing else."""
-        course = self._uses.strict.function(function)
-        training = [call for call in own(function, ast.Call) if self._iterations.why_trains(call) is not None]
-        branches = [self._branch(module, call, name) for call in training]
-        branch = branches[0] if branches else None
-        if branch is None or any(each is not branch for each in branches) or course.kept or course.returned:
+    def _before_training(self, module: Module, scope: Scope, test: ast.expr) -> Iterator[EvaluationRegion]:
+        """The stretch that computes what is differentiated under a condition alone, and used for nothing else."""
+        branches = [branch_of(module, call, unparsed(test), scope) for call in self._training(scope)]
+        found = [each for each in branches if each is not None]
+        if not found or len(found) < len(branches):
             return
-        suite = module.suite(branch)
-        before = suite[: _index(suite, branch)]
+        suite = module.suite(found[0])
+        if not all(module.suite(each) is suite for each in found):
+            return
+        before = suite[: min(_index(suite, each) for each in found)]
         computing = [
             at for at, each in enumerate(before) if any(self._is_open(module, call) for call in own(each, ast.Call))
         ]
@@ -264,26 +260,29 @@ class Stretches:
             return
         run = self._with_losses(module, before[computing[0] : computing[-1] + 1], before[computing[-1] + 1 :])
         calls = tuple(call for each in run for call in own(each, ast.Call) if self._computes(call))
-        needs = next(filter(None, (needs_gradients(self._flow, each) for each in run)), None)
-        why_not = (
-            self._obstacles.needs(run[0], needs)
-            if needs is not None
-            else self._obstacles.mixed_autocast(module, run[0], run[0])
+        used = self._used_after(module, scope)
+        reasons = (
+            None if used is None else self._obstacles.trained_later(run[0], used),
+            *map(self._obstacles.of_statement, run),
+            self._obstacles.mixed_autocast(module, run[0], run[0]),
+            *map(self._obstacles.of_state, run),
         )
-        why_not = why_not or next(filter(None, map(self._obstacles.of_state, run)), None)
-        yield EvaluationRegion(self._flow, module, None, run, calls, self._obstacles.kept_inside, why_not, name)
+        why_not = next(filter(None, reasons), None)
+        flag = module.code(test)
+        yield EvaluationRegion(self._flow, module, None, run, calls, self._obstacles.kept_inside, why_not, flag)
 
-    @staticmethod
-    def _branch(module: Module, call: ast.Call, name: str) -> ast.If | None:
-        """The ``if name:`` that the call stands under, if it stands under one."""
-        below: ast.AST = call
-        for above in module.ancestors(call):
-            if isinstance(above, FUNCTIONS):
-                return None
-            if isinstance(above, ast.If) and below in above.body and ast.unparse(above.test) == name:
-                return above
-            below = above
-        return None
+    def _training(self, scope: ast.AST) -> list[ast.Call]:
+        """The calls in some code that train, themselves or by a function that they run."""
+        return [call for call in own(scope, ast.Call) if self._iterations.why_trains(call) is not None]
+
+    def _used_after(self, module: Module, scope: Scope) -> ast.AST | None:
+        """Where what the scope computes leaves it, and may be trained on elsewhere."""
+        if not isinstance(scope, ast.For):
+            course = self._uses.strict.function(scope)
+            return course.kept or course.returned
+        course = self._uses.strict.statements(module, scope.body)
+        used = course.kept or course.returned
+        return used or self._uses.used_after(self._uses.strictly_outside, module, scope.body[-1], course)
 
     # What nobody asks the gradients of, anywhere.
 

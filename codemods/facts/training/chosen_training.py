@@ -1,0 +1,79 @@
+"""Under which conditions does code train, where a parameter or a name of a loop chooses: ``phase == "train"``?"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, TypeAlias
+
+from codemods.dataflow.signatures import signature
+from codemods.dataflow.source import unparsed, walk
+from codemods.dataflow.values import NONE, Literal
+from codemods.facts.training.iterations import own
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import FunctionNode, Module
+
+Scope: TypeAlias = "FunctionNode | ast.For"
+"""What has the name that chooses: a function as a parameter, or a loop as its target."""
+
+
+def conditions(flow: Flow, scope: Scope) -> Iterator[ast.expr]:
+    """The conditions of the scope's ``if`` that are true in some of its runs and false in others, each text once."""
+    names = _names(scope)
+    told: set[str] = set()
+    for branch in own(scope, ast.If) if names else ():
+        written = unparsed(branch.test)
+        if written not in told and _chooses(flow, branch.test, names):
+            told.add(written)
+            yield branch.test
+
+
+def branch_of(module: Module, node: ast.AST, test: str, scope: ast.AST) -> ast.If | None:
+    """The ``if`` of that condition in the scope under which a node runs; None where it runs otherwise, too."""
+    below = node
+    for above in module.ancestors(node):
+        if isinstance(above, ast.If) and below in above.body and unparsed(above.test) == test:
+            return above
+        if above is scope:
+            return None
+        below = above
+    return None
+
+
+def _names(scope: Scope) -> frozenset[str]:
+    """The names that choose, as nothing in the scope gives them anything else."""
+    if isinstance(scope, ast.For):
+        targets = {each for each in walk(scope.target) if isinstance(each, ast.Name)}
+        given = {each.id for each in targets}
+    else:
+        targets, given = set(), set(signature(scope).names)
+    stored = {each.id for each in own(scope, ast.Name) if not isinstance(each.ctx, ast.Load) and each not in targets}
+    declared = {name for each in own(scope, ast.Nonlocal) for name in each.names}
+    return frozenset(given - stored - declared)
+
+
+def _chooses(flow: Flow, test: ast.expr, names: frozenset[str]) -> bool:
+    """Whether a condition is True or False by one of the names, and both may be."""
+    match test:
+        case ast.UnaryOp(ast.Not(), ast.Name() as inner):
+            return _chooses(flow, inner, names)
+        case ast.Name(name) if name in names:
+            return _literals(flow, test) == {True, False}
+        case ast.Compare(ast.Name(name) as left, [ast.Eq() | ast.NotEq()], [ast.Constant(str(text))]) if name in names:
+            texts = _literals(flow, left)
+            return text in texts and len(texts) > 1 and all(isinstance(each, str) for each in texts)
+        case ast.Compare(ast.Name(name) as left, [ast.Is() | ast.IsNot()], [ast.Constant(None)]) if name in names:
+            values = flow.values(left)
+            return NONE in values and len(values) > 1
+    return False
+
+
+def _literals(flow: Flow, name: ast.expr) -> frozenset[object]:
+    """What the name may hold, where all of it is written out."""
+    values = flow.values(name)
+    known = [each.value for each in values if isinstance(each, Literal)]
+    is_known = len(known) == len(values) and all(isinstance(each, (bool, str)) for each in known)
+    return frozenset(known) if is_known else frozenset()
