@@ -16,7 +16,7 @@ from codemods.facts.models.obstacles import in_framework
 from codemods.facts.models.placement import Home
 from codemods.facts.models.preparation import cuda_condition, last_preparation, under, why_too_early
 from codemods.facts.models.uncalled import ON_CPU
-from codemods.facts.precision.presence import mixed_precision_present, other_precision
+from codemods.facts.precision.presence import from_apex, mixed_precision_present, other_precision
 from codemods.facts.reason import Reason
 from codemods.library.memory_format import VIEWS
 from codemods.library.sources import measured
@@ -49,7 +49,9 @@ class ChannelsLast(Codemod):
         were slower so in 16 bits; layers that lay images out as before (``GroupNorm``, ``InstanceNorm2d``,
         ``PixelShuffle``, attention, reflected edges); weights of five dimensions; layers that are not known. ``view``
         fails on images in this layout: in the code of the model it becomes ``reshape``, which computes the same; where
-        it stands elsewhere, the model is left. ``nn.DataParallel`` lays the weights out anew. Nothing goes to CUDA.
+        it stands elsewhere, the model is left. ``nn.DataParallel`` lays the weights out anew. A checkpoint may be
+        loaded into a fused optimizer, which would read moments of the usual layout in the wrong order. Apex is used.
+        Nothing goes to CUDA.
 
     Results:
         cuDNN chooses other kernels, which round otherwise. ``nn.Dropout`` draws its masks in the order of memory: the
@@ -71,8 +73,8 @@ class ChannelsLast(Codemod):
     phases = frozenset({Phase.FORWARD, Phase.BACKWARD})
     causes = words(
         """
-        data-parallel framework left-with-another made-in-loop never-pays-back no-cuda no-name other-layout other-module
-        other-precision own-method torchscript unknown-device unknown-model
+        apex checkpoint-loaded data-parallel framework gradients-read left-with-another made-in-loop never-pays-back
+        no-cuda no-name other-layout other-module other-precision own-method torchscript unknown-device unknown-model
         """
     )
     tolerance = 1e-3
@@ -215,6 +217,11 @@ for images in torch.randn(100, 64, 3, 224, 224).cuda():
         chosen = other_precision(script)
         if chosen is not None:
             return Reason("other-precision", f"the script chooses its number formats itself ({chosen[1]})")
+        class_ = layout.model.class_
+        if class_ is not None and script.flow.method(class_, "to") is not None:
+            return Reason("own-method", "its class has a method to() of its own")
+        if any(map(from_apex, script.modules)):
+            return Reason("apex", "Apex may keep copies of weights, and step them, in the usual layout")
         in_vain = worth(script).why_channels_last_in_vain(layout.model.value) if self.is_weighed else None
         return in_vain or layout.why_not(home) or why_too_early(script, home)
 

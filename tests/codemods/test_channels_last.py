@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from kit import check_leaves, check_rewrites, check_silent, run
 
 from autotune_rewrite.rewriting.config import Settings
@@ -243,6 +244,23 @@ LEFT = {
         "other-layout",
         "nn.utils.parameters_to_vector() fails on weights in this layout (line 26)",
     ),
+    "a checkpoint is loaded into a fused optimizer": (
+        text(
+            move="model = Net().to(device)\noptimizer = torch.optim.Adam(model.parameters(), fused=True)\n"
+            'optimizer.load_state_dict(torch.load("last.pt"))\n',
+            more="    optimizer.step()\n    optimizer.zero_grad()\n",
+        ),
+        "checkpoint-loaded",
+        "it is stepped by a fused optimizer (line 21), which would misread a checkpoint in another layout",
+    ),
+    "a fused optimizer steps with gradients of the script's own": (
+        text(
+            move="model = Net().to(device)\noptimizer = torch.optim.Adam(model.parameters(), fused=True)\n",
+            more="    for p in model.parameters():\n        p.grad = p.grad.contiguous()\n    optimizer.step()\n",
+        ),
+        "gradients-read",
+        "a fused optimizer would misread gradients that the script makes (line 28)",
+    ),
     "weights are made orthogonal later": (
         text(move="model = Net().to(device)\nfor each in model.modules():\n    nn.init.orthogonal_(each.weight)\n"),
         "other-layout",
@@ -279,6 +297,16 @@ LEFT = {
         text(move="model = Net().to(device).half()\n"),
         "other-precision",
         "the script chooses its number formats itself (manual half precision)",
+    ),
+    "its class moves it in a way of its own": (
+        text(forward=VECTORS + "\n\ndef to(self, device):\n    return self").replace("        def to", "    def to"),
+        "own-method",
+        "its class has a method to() of its own",
+    ),
+    "apex is used": (
+        text(move="from apex.optimizers import FusedSGD\n\nmodel = Net().to(device)\n"),
+        "apex",
+        "Apex may keep copies of weights, and step them, in the usual layout",
     ),
     "nothing goes to CUDA": (
         text(move='device = "cpu"\nmodel = Net().to(device)\n'),
@@ -490,6 +518,27 @@ def test_the_rewritten_example_computes_the_same_as_far_as_it_rounds_alike() -> 
     before, after = (ChannelsLast.examples[1].before, ChannelsLast.examples[1].after)
 
     assert _trained(after) == pytest.approx(_trained(before), rel=1e-2)
+
+
+@pytest.mark.parametrize(("fused", "is_right"), [(False, True), (True, False)])
+def test_only_a_fused_optimizer_misreads_a_checkpoint_of_the_other_layout(*, fused: bool, is_right: bool) -> None:
+    def stepped(*, is_last: bool) -> torch.Tensor:
+        torch.manual_seed(0)
+        layer, images = torch.nn.Conv2d(3, 8, 3), torch.randn(2, 3, 8, 8)
+        first = torch.optim.Adam(layer.parameters(), lr=0.1)
+        layer(images).square().mean().backward()
+        first.step()
+        if is_last:
+            layer.to(memory_format=torch.channels_last)
+        second = torch.optim.Adam(layer.parameters(), lr=0.1)
+        second.load_state_dict(first.state_dict())
+        second.param_groups[0]["fused"] = fused
+        second.zero_grad()
+        layer(images).square().mean().backward()
+        second.step()
+        return layer.weight.detach()
+
+    assert torch.allclose(stepped(is_last=True), stepped(is_last=False), atol=1e-4) is is_right
 
 
 def test_without_reshape_it_fails() -> None:

@@ -26,6 +26,7 @@ from codemods.facts.models.layers import Model, function_in_threads, is_in_threa
 from codemods.facts.models.order import runs_only_before
 from codemods.facts.models.row_major import row_major
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.fusing import why_loaded
 from codemods.library.hooks import is_given_gradients, is_given_outputs
 from codemods.library.kinds import Kind, is_parameter, kind
 from codemods.library.memory_format import (
@@ -119,7 +120,7 @@ class ChannelsLast:
             reason = why()
             if reason is not None:
                 return reason
-        return self._why_weights(home)
+        return self._why_weights(home) or self._why_stepped()
 
     # What it is made of.
 
@@ -279,9 +280,36 @@ class ChannelsLast:
                 return Reason("other-layout", text, (at(module, call),))
         return None
 
+    def _why_stepped(self) -> Reason | None:
+        """What has a fused optimizer read gradients or moments that lie otherwise than the weights, one for another."""
+        fused = [each for each in self.script.optimizers if _is_fused(each.call)]
+        for made in fused:
+            if why_loaded(self.script, made) is not None:
+                text = (
+                    f"it is stepped by a fused optimizer ({HERE}), which would misread a checkpoint in another layout"
+                )
+                return Reason("checkpoint-loaded", text, (at(made.module, made.call),))
+        for module in self.script.modules if fused else ():
+            for node in module.nodes(ast.Attribute):
+                is_kept = isinstance(module.parent(node), ast.Assign) and not _is_none(module.statement(node))
+                if node.attr == "grad" and isinstance(node.ctx, ast.Store) and is_kept:
+                    text = f"a fused optimizer would misread gradients that the script makes ({HERE})"
+                    return Reason("gradients-read", text, (at(module, node),))
+        return None
+
     def _is_in_constructor(self, call: ast.Call) -> bool:
         function = module_of(self.flow, call).function(call)
         return getattr(function, "name", "") == "__init__"
+
+
+def _is_fused(call: ast.Call) -> bool:
+    fused = argument_of(call, "fused")
+    return fused is not None and not (isinstance(fused, ast.Constant) and not fused.value)
+
+
+def _is_none(statement: ast.stmt) -> bool:
+    """``p.grad = None``."""
+    return isinstance(statement, ast.Assign) and ast.unparse(statement.value) == "None"
 
 
 def _is_of_images(flow: Flow, layer: Value) -> bool:

@@ -44,7 +44,7 @@ def _is_autocast(value: Value) -> bool:
 @lasting  # a module is asked about for each that imports it
 def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
     names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
-    of_apex = _from_apex(module)
+    of_apex = from_apex(module)
     if "*" in of_apex:
         return module.tree
     for read in names:
@@ -60,7 +60,7 @@ def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
     return None
 
 
-def _from_apex(module: Module) -> frozenset[str]:
+def from_apex(module: Module) -> frozenset[str]:
     """The names that imports from apex bind; its layers and optimizers have number formats of their own, too."""
     starts = (each for each in module.nodes(ast.ImportFrom) if (each.module or "").partition(".")[0] == "apex")
     found = [alias for start in starts for alias in start.names]

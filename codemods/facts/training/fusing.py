@@ -43,14 +43,14 @@ def why_not_fused(script: Script, made: Construction) -> Reason | None:
     """Why the optimizer steps as it does, whatever it steps and wherever that is."""
     return (
         why_overwritten(script.flow, made.module, names_of(script.flow, made.value))
-        or _why_loaded(script, made)
+        or why_loaded(script, made)
         or _why_used_otherwise(script, made)
         or capture(script)
         or _why_other_parameters(script)
     )
 
 
-def _why_loaded(script: Script, made: Construction) -> Reason | None:
+def why_loaded(script: Script, made: Construction) -> Reason | None:
     """A checkpoint is loaded into it, or may be.
 
     The optimizer then steps as the one that was saved, but a gradient scaler still leaves the scale to it.
