@@ -546,12 +546,16 @@ def test_what_is_installed_is_left_alone(editor: Editor, folder: Path) -> None:
     editor.close(folder / "train.py")
 
 
-def test_an_editor_that_asks_for_no_edits_has_them_at_once(folder: Path) -> None:
+def test_an_editor_that_asks_for_no_edits_and_counts_bytes(folder: Path) -> None:
     path = folder / "train.py"
-    simple = Editor(types.ClientCapabilities())
-    simple.open(path, NAIVE)
+    counts = types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf8])
+    simple = Editor(types.ClientCapabilities(general=counts))
+    text = NAIVE.replace("loader = Data", 'name = "😀"; loader = Data')
 
+    pin = next(each for each in simple.open(path, text) if each.code == "loader-pin")
     offered = simple.actions(path)
+
+    assert pin.range.start.character == len('name = "😀"; loader = '.encode())
 
     assert offered != []
     assert all((each.edit is None) == (each.disabled is not None) for each in offered)
