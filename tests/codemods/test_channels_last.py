@@ -299,7 +299,10 @@ LEFT = {
         "the script chooses its number formats itself (manual half precision)",
     ),
     "its class moves it in a way of its own": (
-        text(forward=VECTORS + "\n\ndef to(self, device):\n    return self").replace("        def to", "    def to"),
+        text(
+            forward=VECTORS + "\n\ndef to(self, device):\n    return super().to(device)",
+            move="model = Net()\nmodel.cuda()\n",
+        ).replace("        def to", "    def to"),
         "own-method",
         "its class has a method to() of its own",
     ),
