@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from autotune_rewrite.report.page import from_markdown
 from tests.chromium import PROGRAM, Browser
 from tests.conftest import NAIVE
 from tests.markup import Checked
@@ -124,6 +125,19 @@ def test_each_line_of_a_string_keeps_its_colour(torchfast: Torchfast, project: P
     page = page_of(torchfast, "--select", "loader-pin")
 
     assert page.count('<span class="row" data-line="10"><span class="s">two</span></span>') == 2
+
+
+def test_a_rule_s_page_stands_below_the_headings_of_this_one() -> None:
+    text = (
+        "# rule\n\n## Seen\n\n[here](docs/a.md#b), [there](https://example.org/c) <b>\n\n```python\n# a comment\n```\n"
+    )
+
+    html = from_markdown(text, below=2)
+
+    Checked(html)
+    assert re.findall(r"<h\d>.*?</h\d>", html) == ["<h3>rule</h3>", "<h4>Seen</h4>"]
+    assert '<p>here, <a href="https://example.org/c">there</a> &lt;b&gt;</p>' in html
+    assert "# a comment\n</code>" in html
 
 
 def test_a_notebook_is_shown_and_not_in_the_patch(torchfast: Torchfast, project: Path) -> None:

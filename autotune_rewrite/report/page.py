@@ -14,8 +14,9 @@ from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from markdown_it.token import Token
     from pygments.token import _TokenType
 
 _CONTEXT = 3
@@ -63,9 +64,32 @@ def rendered(template: str, **values: object) -> str:
     return _environment().get_template(template).render(**values)
 
 
-def from_markdown(text: str) -> Markup:
-    """Markdown as HTML, in which HTML of its own is text."""
-    return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))  # noqa: S704 - it escapes
+def from_markdown(text: str, *, below: int = 0) -> Markup:
+    """Markdown as HTML, in which HTML of its own is text, and links to files, which do not lie beside a page, are text.
+
+    Args:
+        text: The Markdown.
+        below: How many levels of headings stand above its own.
+    """
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(text)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1:]) + below)}"
+        token.children = None if token.children is None else list(_with_addresses(token.children))
+    return Markup(parser.renderer.render(tokens, parser.options, {}))  # noqa: S704 - it escapes
+
+
+def _with_addresses(tokens: Iterable[Token]) -> Iterator[Token]:
+    """The parts of a paragraph without those links that lead to files."""
+    leads = True
+    for each in tokens:
+        if each.type == "link_open":
+            leads = "://" in str(each.attrGet("href"))
+        if leads or each.type not in ("link_open", "link_close"):
+            yield each
+        if each.type == "link_close":
+            leads = True
 
 
 def side_by_side(before: str, after: str, title: str = "") -> list[Hunk]:

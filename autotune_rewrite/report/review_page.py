@@ -70,7 +70,7 @@ def as_html(review: Review) -> str:
         measured=said,
         directory=Path.cwd().name or "/",
         data=_data(cards),
-        rules=[(name, from_markdown(_below(page(RULES[name])))) for name in RULES if name in names],
+        rules=[(name, from_markdown(page(RULES[name]), below=2)) for name in RULES if name in names],
     )
 
 
@@ -131,8 +131,3 @@ def _data(cards: Sequence[Card]) -> dict[str, Any]:
             files[rewrite.path] = {"path": rewrite.path, "lines": lines(rewrite.before), "pieces": pieces}
     needs = {str(each.change.number): list(each.change.needs) for each in cards if each.change.needs}
     return {"files": list(files.values()), "needs": needs}
-
-
-def _below(text: str) -> str:
-    """The page of a rule, whose headings stand below those of this page."""
-    return "\n".join(f"##{line}" if line.startswith("#") else line for line in text.split("\n"))
