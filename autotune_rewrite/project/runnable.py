@@ -25,7 +25,7 @@ _SHOWING = frozenset(
     | {"uname", "wc", "which"}
 )
 """Commands of a shell that leave everything as it is, unless their output goes to a file."""
-_LINE_MAGICS = _INSTALLING | {
+_LINE_MAGICS = {
     *("aimport", "autoreload", "config", "load_ext", "reload_ext", "unload_ext"),
     *("colors", "hist", "history", "lsmagic", "magic", "matplotlib", "page", "pdb", "precision", "quickref", "xmode"),
     *("pdoc", "pfile", "pinfo", "pinfo2", "psearch", "psource", "who", "who_ls", "whos"),
@@ -166,8 +166,11 @@ def _is_left_out(magic: str) -> bool:
     if magic.startswith("!"):
         return all(map(_is_idle, magic.lstrip("!").replace("\\\n", " ").splitlines()))
     if magic.startswith("%"):
-        name = magic.lstrip("%").partition(" ")[0].strip()
-        return name in _LINE_MAGICS or name in _TIMING
+        name, _, timed = magic.lstrip("%").partition(" ")
+        if name in _TIMING and timed.lstrip().startswith(("!", "%")):
+            return _is_left_out(timed.lstrip())
+        name = name.strip()
+        return _is_idle(magic.lstrip("%")) if name in _INSTALLING else name in _LINE_MAGICS | _TIMING
     return magic.startswith("?") or magic.rstrip().endswith("?")
 
 
@@ -182,8 +185,9 @@ def _installs_or_shows(command: str) -> bool:
         return True
     while (before := _BEFORE.match(command)) is not None:
         command = command[before.end() :]
-    name = command.partition(" ")[0]
-    return name in _INSTALLING or (name in _SHOWING and _TO_FILE.search(command) is None)
+    name, *words = command.split()
+    installs = name in _INSTALLING and words[:1] != ["run"]  # as in `uv run train.py`
+    return installs or (name in _SHOWING and _TO_FILE.search(command) is None)
 
 
 def _name(magic: str) -> str:
