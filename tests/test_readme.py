@@ -122,7 +122,7 @@ CODES = {
     "torchfast rewrite src/ --apply": 0,
     "torchfast rewrite train.py --apply": 0,
     "torchfast check --format rdjson --exit-zero": 0,
-    "torchfast rewrite train.py --interactive": 1,  # nobody answers
+    "torchfast rewrite train.py --interactive": 130,  # nobody answers
     "torchfast undo": 2,  # nothing was written
     "torchfast rewrite train.py --patch changes.patch": 0,
     "torchfast rewrite train.py --output fast.py": 0,

@@ -222,8 +222,8 @@ def test_without_an_answer_nothing_is_written(torchfast: Run, naive: Path) -> No
 
     answer = torchfast("rewrite", ".", "--interactive", *BITWISE, stdin=b"y\ny\ny\ny\n")
 
-    assert answer.code == 1
-    assert answer.err.endswith("Aborted!\n")
+    assert answer.err.endswith("\ninterrupted: nothing was written\n")
+    assert answer.code == 130
     assert {path.read_text() for path in naive.parent.glob("*.py")} == {NAIVE}
 
 

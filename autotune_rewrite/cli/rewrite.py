@@ -21,7 +21,7 @@ from autotune_rewrite.cli.running import (
     with_running,
 )
 from autotune_rewrite.cli.selection import Chosen, with_selection
-from autotune_rewrite.cli.writing import Writer, carry_out
+from autotune_rewrite.cli.writing import INTERRUPTED, Writer, carry_out
 from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
@@ -104,19 +104,26 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     )
     if verify:
         _rewrite_verified(paths[0], options, running, report, writer, unmeasured=unmeasured)
-    found = _wanted(paths, options) if interactive else results(paths, options, check=False, follow=output is None)
+    found = (
+        _wanted(paths, options, writer) if interactive else results(paths, options, check=False, follow=output is None)
+    )
     carry_out(found, report, writer)
     if output is not None and paths != (STDIN,):
         _say_what_is_not_written(paths[0], options)
     sys.exit(2 if report.errors else 0)
 
 
-def _wanted(paths: tuple[str, ...], options: Options) -> list[Result]:
+def _wanted(paths: tuple[str, ...], options: Options, writer: Writer) -> list[Result]:
     """What becomes of each file with those changes alone that the user wants; all are asked for before one is made."""
     from autotune_rewrite.cli.asking import Asking
     from autotune_rewrite.rewriting import batch
 
-    return list(batch.run_asking(paths, options, Asking()))
+    try:
+        return list(batch.run_asking(paths, options, Asking()))
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(err=True)  # the question's line is open
+        writer.interrupt()
+        sys.exit(INTERRUPTED)
 
 
 def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
