@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.faults import Fault, as_fault
 from autotune_rewrite.cli.findings import say
 from autotune_rewrite.cli.running import Running, ScriptCommand, Verifier, module_file, with_running
 from autotune_rewrite.cli.selection import Chosen, with_selection
@@ -131,6 +131,8 @@ def tune(  # noqa: PLR0913 - the command line has these options
         sys.exit(INTERRUPTED)
     code = _exit_code(tuned)
     _show(tuned, script, form, gpu_hourly, code)
+    if running.html is not None:
+        _write_page(tuned, script, gpu_hourly, running.html)
     if tuned.changes is not None and (apply or patch is not None):
         _write(tuned, script, Writer((script,), apply, None, quiet, patch), plan)
     elif apply or patch is not None:
@@ -180,7 +182,6 @@ def _order(profile: Path | None) -> list[str]:
     """The rules, those first that can gain most by a profile."""
     if profile is None:
         return []
-    from autotune_rewrite.cli.faults import as_fault
     from autotune_rewrite.profiling.limits import limit
     from autotune_rewrite.profiling.profiles import load
     from codemods.catalogue import RULES
@@ -208,6 +209,16 @@ def _show(tuned: Tuned, script: str, form: str, hourly: float | None, code: int)
         click.echo(report.as_markdown(tuned, script, cost))
     else:
         report.show(tuned, script, cost)
+
+
+def _write_page(tuned: Tuned, script: str, hourly: float | None, page: Path) -> None:
+    from autotune_rewrite.project import files
+    from autotune_rewrite.report.tune import Cost
+    from autotune_rewrite.report.tune_page import as_html
+
+    cost = None if hourly is None else Cost.of(tuned, hourly)
+    with as_fault():
+        files.write(str(page), f"{as_html(tuned, script, cost)}\n".encode(errors="surrogateescape"))
 
 
 def _write(tuned: Tuned, script: str, writer: Writer, plan: Plan) -> None:

@@ -170,3 +170,24 @@ def test_as_json_and_as_markdown(torchfast: Run, naive: Path, worlds: Callable[[
 
     assert (told["rules"], told["exit_code"], told["cost"]["hourly"]) == (["loader-pin"], 0, 2.0)
     assert torchfast("tune", str(naive), *CHOSEN, "--format", "markdown").out.startswith("### ")
+
+
+def test_as_a_page(torchfast: Run, naive: Path, tmp_path: Path, worlds: Callable[[World], None]) -> None:
+    naive.write_text(f"# <script>\n{naive.read_text()}")
+    worlds(World({"loader-pin": 1.5, "zero-grad-none": 1.2}))
+
+    assert torchfast("tune", str(naive), *CHOSEN, "--html", "page.html").code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "2 of 3 rules pay: 1.80 times as fast" in page
+    assert "<svg" in page
+    assert "<script" not in page
+    assert "pin_memory" in page
+
+
+def test_a_page_where_nothing_pays(
+    torchfast: Run, naive: Path, tmp_path: Path, worlds: Callable[[World], None]
+) -> None:
+    worlds(World({}))
+    torchfast("tune", str(naive), *CHOSEN, "--html", "page.html")
+
+    assert "No change gains anything beyond the noise." in (tmp_path / "page.html").read_text()
