@@ -374,6 +374,7 @@ CASES = [
         130,
         Case("rewrite train.py --verify", "ended by Ctrl-C; it says what was written before: nothing with `--verify`"),
     ),
+    (130, Case("check train.py", "ended by Ctrl-C")),
     (130, Case("verify train.py fast.py", "ended by Ctrl-C; the report says what is known")),
 ]
 """On a simulated device, speed does not count, and other programs cannot make it look slower."""
@@ -405,16 +406,17 @@ def test_a_documented_exit_code(
         (tmp_path / name).write_text(text)
     if code == 130:
         monkeypatch.setattr("autotune_rewrite.verify.run._wait", interrupt)
+        monkeypatch.setattr("autotune_rewrite.checking.checked.check", interrupt)
 
     answer = torchfast(*case.line.split())
 
     assert answer.code == code, answer.out + answer.err
     if code == 130:
-        assert "interrupted" in answer.out
+        assert "interrupted" in answer.out + answer.err
         assert (tmp_path / "train.py").read_text() == TRAINING
 
 
-def interrupt(*_: object) -> None:
+def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 

@@ -71,6 +71,14 @@ class Commands(click.Group):
             raise Fault(_no_command(args[0]))
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Carry out a command; one that is ended by Ctrl-C has no answer, and so not the exit code of one."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("\ninterrupted", err=True)
+            ctx.exit(130)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what each command does, in groups."""
         for title, names in GROUPS.items():
