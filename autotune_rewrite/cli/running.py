@@ -313,7 +313,7 @@ class Verifier:
         from autotune_rewrite.report import judgement as report
         from autotune_rewrite.report.markdown import as_markdown
 
-        original, rewritten = _titles(self.plan)
+        original, rewritten = _titles(self.plan, judgement)
         if form == "text" and to_stderr:
             click.echo(report.as_text(judgement), err=True)
         elif form == "text":
@@ -333,8 +333,10 @@ class Verifier:
             write_tensorboard(self.running.tensorboard, self.plan, self.runs, judgement)
 
 
-def _titles(plan: Plan) -> tuple[str, str]:
+def _titles(plan: Plan, judgement: Judgement) -> tuple[str, str]:
     """What the two scripts are called in a report."""
+    if judgement.base is not None:
+        return judgement.base.then, judgement.base.now
     original = str(plan.original)
     return original, str(plan.rewritten) if plan.script_directory is None else f"{original}, rewritten"
 

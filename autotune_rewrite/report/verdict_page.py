@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.errors import FileError
@@ -52,6 +53,10 @@ def changed_files(plan: Plan) -> tuple[Changed, ...]:
     scripts = (plan.original_text or plan.original, plan.rewritten)
     own = dict(plan.original_modules)
     pairs = [(plan.original, *scripts), *((each, own.get(each, each), text) for each, text in plan.modules)]
+    if plan.base is not None:
+        then, top = plan.base.folder, plan.base.top
+        names = [name for name in plan.base.laid if name.endswith(".py") and then / name != plan.original]
+        pairs += [(Path(name), then / name, top / name) for name in names]
     found = []
     for name, before, after in pairs:
         try:

@@ -418,7 +418,8 @@ def test_what_was_compared_is_said_and_kept(
     monkeypatch.chdir(repository)
     (repository / "lib" / "data.py").write_text("raise RuntimeError('now')\n")
     at = git("rev-parse", "HEAD", at=repository)
-    told = ("--device", "cpu", "--records", str(tmp_path / "runs"), "--markdown", str(tmp_path / "report.md"))
+    names = {"--records": "runs", "--markdown": "report.md", "--html": "report.html"}
+    told = ("--device", "cpu", *(word for each, name in names.items() for word in (each, str(tmp_path / name))))
 
     answer = torchfast("verify", "--base", "main", "train.py", *told)
 
@@ -431,6 +432,9 @@ def test_what_was_compared_is_said_and_kept(
     assert f"original: train.py at {at[:7]} (main), rewritten: train.py in the working tree, with" in (
         (tmp_path / "report.md").read_text()
     )
+    page = (tmp_path / "report.html").read_text()
+    assert f"original: train.py at {at[:7]} (main); rewritten: train.py in the working tree, with" in page
+    assert "<strong>lib/data.py</strong>" in page.partition("What was changed")[2]
     plan, environment, runs = load(tmp_path / "runs")
     assert plan.base is not None
     assert (plan.base.commit, plan.base.script) == (at, repository / "train.py")
