@@ -15,6 +15,7 @@ from codemods.rules.const_hoist import ConstHoist
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.dataset_materialize import DatasetMaterialize
 from codemods.rules.dataset_on_device import DatasetOnDevice
+from codemods.rules.ddp_tuning import DdpTuning
 from codemods.rules.debug_off import DebugOff
 from codemods.rules.defer_sync import DeferSync
 from codemods.rules.device_ctor import DeviceCtor
@@ -68,6 +69,7 @@ ROUNDS: Rounds = (
         H2dNonBlocking,
         ZeroGradNone,
         FusedOptimizer,
+        DdpTuning,
         Amp,
         ChannelsLast,
         Compile,
