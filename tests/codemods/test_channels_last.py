@@ -110,6 +110,10 @@ VIEWS = {
         "x = F.avg_pool2d(x, 64).view(-1, 256)\nx = x.view(x.size(0), 256)\nreturn self.fc(x)",
         "x = F.avg_pool2d(x, 64).reshape(-1, 256)\nx = x.view(x.size(0), 256)\nreturn self.fc(x)",
     ),
+    "a view that takes the name of the images and is written to": (
+        "x = self.pool(x) + x.mean()\nx = x.view(-1, 256)\nx = F.relu(x, inplace=True)\nreturn self.fc(x)",
+        "x = self.pool(x) + x.mean()\nx = x.reshape(-1, 256)\nx = F.relu(x, inplace=True)\nreturn self.fc(x)",
+    ),
     "in a loop": (
         "for _ in range(2):\n    x = x.view(-1, 256, 64, 64)\n" + VECTORS,
         "for _ in range(2):\n    x = x.reshape(-1, 256, 64, 64)\n" + VECTORS,
@@ -153,6 +157,16 @@ LEFT = {
         text(forward="y = x.view(-1)\ny *= 2\n" + VECTORS),
         "other-layout",
         "what is written to a view of images would be lost in this layout (line 17)",
+    ),
+    "a view with a name is given to a function that writes": (
+        text(forward="y = x.view(-1)\nF.relu_(y)\n" + VECTORS),
+        "other-layout",
+        "what is written to a view of images would be lost in this layout (line 17)",
+    ),
+    "a view is given to a layer that works in place": (
+        text(init="self.relu = nn.ReLU(inplace=True)", forward="self.relu(x.view(-1))\n" + VECTORS),
+        "other-layout",
+        "what is written to a view of images would be lost in this layout (line 18)",
     ),
     "images are laid out as before": (
         text(forward="x = x.contiguous()\n" + VECTORS),

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
-from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.source import is_name, lasting, walk
 from codemods.dataflow.values import (
     Container,
     Instance,
@@ -201,7 +201,7 @@ class ChannelsLast:
             if module is not self.script.module:
                 text = f"{ast.unparse(call.func)}() fails on images in this layout ({HERE}):"
                 return Reason("other-module", text, place, f"write {VIEWS[call.func.attr]} there")  # type: ignore[attr-defined]
-            if _is_written_to(module, call):
+            if _is_written_to(self.flow, module, call):
                 text = f"what is written to a view of images would be lost in this layout ({HERE})"
                 return Reason("other-layout", text, place)
         return None
@@ -221,7 +221,7 @@ class ChannelsLast:
                 continue
             what = "fails on weights" if is_weight else "may fail on what the model computes, where that is images"
             text, place = f"{func.attr}() {what} in this layout ({HERE})", (at(module, call),)
-            if _is_written_to(module, call):
+            if _is_written_to(self.flow, module, call):
                 return Reason("other-layout", text, place)
             return Reason("other-layout", f"{text}:", place, f"write {VIEWS[func.attr]}")
         return None
@@ -326,24 +326,36 @@ def _last(call: ast.Call, names: frozenset[str]) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
-def _is_written_to(module: Module, call: ast.Call) -> bool:
+def _is_written_to(flow: Flow, module: Module, call: ast.Call) -> bool:
     """``x.view(-1).add_(1)``, ``x.view(-1)[0] = 1``, ``y = x.view(-1)`` where ``y`` is written to."""
-    parent = module.parent(call)
-    if isinstance(parent, ast.Attribute):
-        return parent.attr.endswith("_") and not parent.attr.endswith("__")
-    if isinstance(parent, ast.Subscript):
-        return isinstance(parent.ctx, ast.Store)
-    match parent:
+    match module.parent(call):
+        case ast.Attribute(_, method):
+            return method.endswith("_") and not method.endswith("__")
+        case ast.Subscript(_, _, context):
+            return isinstance(context, ast.Store)
+        case ast.Call() as user:
+            return _works_in_place(flow, user)
         case ast.Assign([ast.Name(name)]) if ast.unparse(call.func.value) != name:  # type: ignore[attr-defined]
             function = module.function(call) or module.tree
-            return any(_writes(each, name) for each in walk(function))
+            return any(_writes(flow, each, name) for each in walk(function))
     return False
 
 
-def _writes(node: ast.AST, name: str) -> bool:
+def _writes(flow: Flow, node: ast.AST, name: str) -> bool:
     match node:
-        case ast.Call(ast.Attribute(ast.Name(written), method)):
-            return written == name and method.endswith("_")
+        case ast.Call(func, given):
+            is_method = isinstance(func, ast.Attribute) and is_name(func.value, name) and func.attr.endswith("_")
+            return is_method or (any(is_name(each, name) for each in given[:1]) and _works_in_place(flow, node))
         case ast.Subscript(ast.Name(written), _, ast.Store()) | ast.AugAssign(ast.Name(written)):
             return written == name
     return False
+
+
+def _works_in_place(flow: Flow, call: ast.Call) -> bool:
+    """``F.relu_(x)``, ``F.relu(x, inplace=True)``, ``self.relu(x)`` of ``nn.ReLU(inplace=True)``."""
+    values = flow.values(call.func)
+    if any(each.endswith("_") for each in library_names(values)):
+        return True
+    made = [each.site for each in values if isinstance(each, Made) and isinstance(each.site, ast.Call)]
+    flags = [each for one in (call, *made) for each in (argument_of(one, "inplace"), *one.args) if each is not None]
+    return any(isinstance(each, ast.Constant) and each.value is True for each in flags)
