@@ -8,8 +8,9 @@ anybody has torch 0.4 today. Where no file asks for a torch, a command of the RE
 
 from __future__ import annotations
 
+import fnmatch
 import json
-import os.path
+import os
 import re
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -20,7 +21,7 @@ from autotune_rewrite.project import beside
 from codemods.facts.target import ASSUMED, Target, weakest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from codemods.facts.target import Version
 
@@ -94,10 +95,29 @@ def find(directory: Path) -> Target:
 def read_in(directory: Path) -> set[Path]:
     """The files of a directory, and those that they include, that may say which torch is used."""
     seen: set[Path] = set()
-    for path in (path for pattern in PATTERNS[:-2] for path in directory.glob(pattern)):
+    for path in _matching(directory, PATTERNS[:-2]):
         _by_line(path, seen)
-    named = (path for pattern in (*PATTERNS, *SPEAKING) for path in directory.glob(pattern))
-    return {*seen, *named}
+    return {*seen, *_matching(directory, (*PATTERNS, *SPEAKING))}
+
+
+def _matching(directory: Path, patterns: Sequence[str]) -> list[Path]:
+    """The files that match one of the patterns after the other, in order: each directory is listed but once."""
+    listed: dict[Path, list[str]] = {}
+    found: list[Path] = []
+    for pattern in patterns:
+        below, _, name = pattern.rpartition("/")
+        where = directory / below
+        if where not in listed:
+            listed[where] = _names_in(where)
+        found += sorted(where / each for each in fnmatch.filter(listed[where], name))
+    return found
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        return os.listdir(directory)  # noqa: PTH208 - the names are enough
+    except OSError:
+        return []
 
 
 @cache
@@ -144,7 +164,7 @@ def _in_directory(directory: Path) -> list[_Said]:
     found += _said(directory / "Pipfile", lambda text: _tables_of_bounds(beside.tables(text), "packages"))
     found += _said(directory / "setup.py", _in_quotes)
     seen: set[Path] = set()
-    for path in (path for pattern in PATTERNS[:-2] for path in sorted(directory.glob(pattern))):
+    for path in _matching(directory, PATTERNS[:-2]):
         found += _by_line(path, seen)
     return found
 
@@ -202,7 +222,7 @@ def _broken(directory: Path) -> Iterator[str]:
 
 def _speaking(directory: Path) -> Iterator[tuple[Path, int, str]]:
     """The lines of the files that may tell how the project is set up, with their numbers from 1."""
-    for path in sorted({path for pattern in SPEAKING for path in directory.glob(pattern)}):
+    for path in sorted({*_matching(directory, SPEAKING)}):
         yield from ((path, number, line) for number, line in enumerate(_read(path).splitlines(), start=1))
 
 
