@@ -68,11 +68,12 @@ def key(*parts: str | bytes) -> str:
 
 
 @cache
-def _own_stamp() -> str:
+def _own_stamp() -> bytes:
     """What tells that torchfast's own code was changed, where it is being worked on."""
     here = Path(__file__).parents[1]
-    files = sorted(each for package in (here, here.parent / "codemods") for each in package.rglob("*.py"))
-    return str([(each.name, each.stat().st_mtime_ns, each.stat().st_size) for each in files])
+    directories = (each for package in (here, here.parent / "codemods") for each in os.walk(package))
+    files = (os.path.join(place, name) for place, _, names in directories for name in names if name.endswith(".py"))  # noqa: PTH118
+    return hashlib.blake2b(str([(each, _stamp(each)) for each in sorted(files)]).encode()).digest()
 
 
 class Cache:
