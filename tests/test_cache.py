@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -128,8 +127,8 @@ def test_what_was_not_asked_for_longest_goes_first(store: Cache, monkeypatch: py
 def test_what_is_said_of_a_file_comes_back_as_it_was() -> None:
     site = Site("amp", 3, 1, 4, 9, "slow", Promise.RANDOM, "twice", fails=True, edits=(Span(3, 4), Span(9, 8)))
     spots = (Spot(5, 11, (3,)), Spot(13, 26, (3, 4), " and "))
-    left = replace(site, message="left (line 3, lines 3 and 4)", fails=False, edits=(), spots=spots)
-    left = replace(left, code="no-cuda", remedy="move it")
+    left = site._replace(message="left (line 3, lines 3 and 4)", fails=False, edits=(), spots=spots)
+    left = left._replace(code="no-cuda", remedy="move it")
     rewrite = Rewrite("train.py", "", "", (site, left))
     errors = [FileError("a.py", "is gone"), FileError("b.ipynb", "not Python", 3, 2)]
     assert from_json(json.loads(json.dumps(as_json(rewrite)))) == rewrite

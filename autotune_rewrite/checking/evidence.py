@@ -100,7 +100,7 @@ def with_measured(rewrite: Rewrite) -> Rewrite:
     if not known:
         return rewrite
     sites = tuple(
-        replace(each, gain=known[each.rule], is_measured=True) if each.rewrites and each.rule in known else each
+        each._replace(gain=known[each.rule], is_measured=True) if each.rewrites and each.rule in known else each
         for each in rewrite.sites
     )
     return replace(rewrite, sites=sites)

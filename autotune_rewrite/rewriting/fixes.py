@@ -75,11 +75,11 @@ def _fixed(text: Text, sites: Iterable[Site], fixes: _Fixes, steps: Iterable[Ste
     for site in sites:
         fix = fixes.get((text, site), ())
         if fix or not site.rewrites:
-            yield replace(site, fix=fix)
+            yield site._replace(fix=fix)
         else:
             earlier = {each.rule for step in steps if step.round < number_of[site.rule] for each, _ in step.done}
             names = ", ".join(sorted(earlier, key=lambda name: (number_of[name], name)))
-            yield replace(site, no_fix=f"it is found like this only after other changes ({names})")
+            yield site._replace(no_fix=f"it is found like this only after other changes ({names})")
 
 
 def pieces(before: str, after: str) -> Iterator[Replacement]:

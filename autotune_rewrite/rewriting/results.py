@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from autotune_rewrite.errors import FileError
 from codemods.codemod import Promise
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 _OF_NOTEBOOK = "the cells of a notebook are no lines of its file"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Lines of the original that an edit touches, from 1, inclusive; an insertion before line n is (n, n - 1)."""
 
     line: int
     end_line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(NamedTuple):
     """Lines of the original, from 1, inclusive, and the whole lines that are to stand in their place."""
 
     line: int
@@ -42,8 +40,7 @@ class Replacement:
         return self.text.removesuffix("\n").removesuffix("\r")
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """One finding at the original's lines and columns (from 1, ends inclusive), as plain values."""
 
     rule: str
@@ -129,7 +126,7 @@ class Rewrite:
 
     def in_cells(self, cells: Cells) -> Rewrite:
         """The same of a notebook, in which no site has a change of its own."""
-        sites = (replace(each, fix=(), no_fix=_OF_NOTEBOOK) if each.fix else each for each in self.sites)
+        sites = (each._replace(fix=(), no_fix=_OF_NOTEBOOK) if each.fix else each for each in self.sites)
         return replace(self, cells=cells, sites=tuple(sites), units=None)
 
     @property
@@ -153,7 +150,7 @@ def as_json(said: Said) -> list[Any]:
     """What a check said, but for the texts."""
     if isinstance(said, FileError):
         return [said.path, *said.args[1:]]
-    return [said.path, [astuple(site) for site in said.sites], list(said.notes), list(said.unused)]
+    return [said.path, [list(site) for site in said.sites], list(said.notes), list(said.unused)]
 
 
 def from_json(data: list[Any]) -> Said:

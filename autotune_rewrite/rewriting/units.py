@@ -34,7 +34,7 @@ class Finding:
     @classmethod
     def of(cls, path: str, site: Site) -> Finding:
         """The finding of a site that may have its change."""
-        return cls(path, replace(site, fix=(), no_fix=""))
+        return cls(path, site._replace(fix=(), no_fix=""))
 
 
 @dataclass(frozen=True, slots=True)

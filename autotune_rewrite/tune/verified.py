@@ -357,16 +357,15 @@ def _taken_back(site: Site) -> Site:
     """The site as one that is left."""
     if not site.rewrites:
         return site
-    return replace(site, message=TAKEN_BACK, gain="", edits=(), fails=False, spots=(), code="not-verified")
+    return site._replace(message=TAKEN_BACK, gain="", edits=(), fails=False, spots=(), code="not-verified")
 
 
 def _held_back(site: Site) -> Site:
     """The same for one that nothing was measured of."""
     if not site.rewrites:
         return site
-    return replace(
-        _taken_back(site), message=HELD_BACK, code="not-measured", remedy="--unmeasured writes it all the same"
-    )
+    remedy = "--unmeasured writes it all the same"
+    return _taken_back(site)._replace(message=HELD_BACK, code="not-measured", remedy=remedy)
 
 
 def _promise(changes: Changes, rule: str) -> Promise:

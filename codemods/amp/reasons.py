@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.facts.reason import Reason
@@ -32,4 +31,4 @@ class LeftError(Exception):
 def in_fp16(reason: Reason | None) -> Reason:
     """Why a site that is left has no fp16, without what bf16 could do."""
     assert reason is not None  # noqa: S101 - only sites that are left get here; for the type checker
-    return replace(reason, text=reason.cause.text, remedy="") if reason.remedy in {NO_SCALER, BF16_CAN} else reason
+    return reason._replace(text=reason.cause.text, remedy="") if reason.remedy in {NO_SCALER, BF16_CAN} else reason

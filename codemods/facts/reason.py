@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import ast
@@ -15,8 +14,7 @@ HERE = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands in a text for the next one of its places: ``line 4``, ``lines 4, 9``, ``data.py, line 12``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Nodes of one module that a sentence names together."""
 
     module: Module
@@ -35,8 +33,7 @@ def at(module: Module, *nodes: ast.AST, last: str = ", ") -> Place:
     return Place(module, nodes, last)
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(NamedTuple):
     """Where a sentence names lines of the file that it is about."""
 
     start: int
@@ -47,16 +44,14 @@ class Spot:
     """What stands between the last two of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """A sentence for who reads one module, and where it names lines of that."""
 
     text: str
     spots: tuple[Spot, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(NamedTuple):
     """A sentence with holes, ``HERE``, for places."""
 
     text: str
@@ -87,7 +82,7 @@ class Words:
         texts, places = parts[:1], list[Place]()
         for place, after in zip(self.places, parts[1:], strict=False):
             if places and texts[-1] == ", " and places[-1].module is place.module:
-                places[-1] = replace(places[-1], nodes=(*places[-1].nodes, *place.nodes), last=place.last)
+                places[-1] = places[-1]._replace(nodes=(*places[-1].nodes, *place.nodes), last=place.last)
                 texts[-1] = after
             else:
                 places.append(place)
@@ -105,8 +100,7 @@ def listed(word: str, items: Sequence[object], last: str = ", ") -> str:
     return f"{word} {items[-1]}" if not some else f"{word}s {some}{last}{items[-1]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(NamedTuple):
     """Why a site is left, or why something is not known."""
 
     code: str
@@ -137,7 +131,7 @@ class Reason:
             places: Those places.
             code: Another cause, where the words name one.
         """
-        return replace(self, code=code or self.code, text=lead + self.text, places=(*places, *self.places))
+        return self._replace(code=code or self.code, text=lead + self.text, places=(*places, *self.places))
 
     def followed(self, end: str, *places: Place, remedy: str = "") -> Reason:
         """The reason with words after it.
@@ -148,4 +142,4 @@ class Reason:
             remedy: Another remedy, where the words introduce one with a semicolon.
         """
         text = self.words.text + end
-        return replace(self, text=text, places=(*self.places, *places), remedy=remedy or self.remedy)
+        return self._replace(text=text, places=(*self.places, *places), remedy=remedy or self.remedy)

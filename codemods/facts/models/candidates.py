@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import bound_names
@@ -176,7 +176,7 @@ def _with_second_name(script: Script, site: ast.AST, because: Reason, placed: Pl
     new = f"compiled_{name.id}"
     scopes = (module.tree, *module.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
     if any(new in bound_names(scope) for scope in scopes):
-        return NotCompiled(site, replace(because, text=f"{because.text}, and {new} is taken", remedy=""))
+        return NotCompiled(site, because._replace(text=f"{because.text}, and {new} is taken", remedy=""))
     return SecondName(site, new, f"{torch}({name.id})", name.id, placed)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
@@ -57,7 +56,7 @@ def why_second_name(script: Script, trained: TrainedModel, home: Home) -> Reason
 def with_one_name(because: Reason, only: Reason) -> Reason:
     """Why the model is left that needs a second name and cannot be given one."""
     text = f"{because.text.removesuffix(':')}, and {only.text}" + (":" if because.remedy else "")
-    return replace(because, text=text, places=(*because.places, *only.places))
+    return because._replace(text=text, places=(*because.places, *only.places))
 
 
 def _in_vain(script: Script, home: Home) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
@@ -150,7 +149,7 @@ def why_not_compiled(
     reasons = [each.because for each in found if isinstance(each, NotCompiled)]
     if not reasons:
         return Reason(_CODE, "what the training calls would not be known to be a model without it")
-    return replace(reasons[0], places=tuple(_here(script, other, each) for each in reasons[0].places))
+    return reasons[0]._replace(places=tuple(_here(script, other, each) for each in reasons[0].places))
 
 
 def _lines(candidate: Candidate) -> frozenset[int]:
@@ -166,7 +165,7 @@ def _lines(candidate: Candidate) -> frozenset[int]:
 
 def _here(script: Script, other: Script, place: Place) -> Place:
     """The place in this script: its lines are those of the other one."""
-    return replace(place, module=script.module) if place.module is other.module else place
+    return place._replace(module=script.module) if place.module is other.module else place
 
 
 @lasting

@@ -6,7 +6,6 @@ Other code may find what an object keeps, and train on it.
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -59,7 +58,7 @@ def _left(kept: KeptGraph, because: Reason) -> History:
     tensor = kept.innermost()
     is_short = isinstance(tensor, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
     written = unparsed(tensor) if is_short else f"({unparsed(tensor)})"
-    why_not = replace(because, remedy=f"keep {written}.detach() where none does")
+    why_not = because._replace(remedy=f"keep {written}.detach() where none does")
     return History(kept.module, kept.statement, kept.written, tensor, why_not)
 
 
