@@ -48,13 +48,9 @@ def kept(compute: Callable[[Node], Found]) -> Callable[[Node], Found]:
 
     def of(node: Node) -> Found:
         held = node.__dict__
-        try:
-            found: Found = held[name]
-        except KeyError:
-            pass
-        else:
-            return found
-        found = held[name] = compute(node)
+        if name not in held:
+            held[name] = compute(node)
+        found: Found = held[name]
         return found
 
     return update_wrapper(of, compute)
@@ -66,16 +62,13 @@ def lasting(compute: Callable[Concatenate[Holder, Others], Found]) -> Callable[C
 
     def of(holder: Holder, /, *args: Others.args, **kwargs: Others.kwargs) -> Found:
         held = holder.__dict__
+        if name not in held:
+            held[name] = {}
+        known: dict[object, Found] = held[name]
         key = (*args, *kwargs.items()) if kwargs else args
-        try:
-            known: Found = held[name][key]
-        except KeyError:
-            pass
-        else:
-            return known
-        found = compute(holder, *args, **kwargs)
-        held.setdefault(name, {})[key] = found
-        return found
+        if key not in known:
+            known[key] = compute(holder, *args, **kwargs)
+        return known[key]
 
     update_wrapper(of, compute)
     return of
