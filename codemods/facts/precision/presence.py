@@ -51,7 +51,8 @@ def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
         # An import that nothing uses is no mixed precision.
         if isinstance(read, ast.Name) and read.id in of_apex and isinstance(read.ctx, ast.Load):
             return read
-    for name in names:
+    is_named = any(word in each.text for each in flow.modules for word in _AUTOCAST)
+    for name in names if is_named else ():
         written = name.attr if isinstance(name, ast.Attribute) else name.id
         is_autocast = written in _AUTOCAST or any(map(_is_autocast, flow.values(name)))
         # What has to stay in 32 bits wherever it runs is no mixed precision.
