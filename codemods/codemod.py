@@ -6,7 +6,8 @@ import enum
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from codemods.editing import problems
 from codemods.facts.reason import HERE, Reason, Words
@@ -204,6 +205,7 @@ class Codemod(ABC):
         self.choices = Choices() if choices is None else choices
 
     @classmethod
+    @cache
     def name(cls) -> str:
         """The rule's name: ``LoaderPin`` → ``loader-pin``, ``H2dNonBlocking`` → ``h2d-non-blocking``."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
