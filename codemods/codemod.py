@@ -102,8 +102,7 @@ class Choices:
     """The rules that act only where the sum says that they may pay: those that nobody selected by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrites:
+class Rewrites(NamedTuple):
     """An example that the codemod changes, exactly so."""
 
     before: str
@@ -112,8 +111,7 @@ class Rewrites:
     """The torch version the script is known to run on, if any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leaves:
+class Leaves(NamedTuple):
     """An example that the codemod leaves, and the reason it reports."""
 
     code: str

@@ -20,7 +20,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from autotune_rewrite.errors import FileError
 from codemods.dataflow.source import Module
@@ -81,8 +81,7 @@ class _Notebook(TypedDict):
     metadata: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Magic:
+class Magic(NamedTuple):
     """What IPython alone understands, without the first line's indentation."""
 
     shown: str

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from autotune_rewrite.project import search_paths
 from autotune_rewrite.project.files import ENVIRONMENT_MARKS, SKIPPED, is_command
@@ -67,8 +67,7 @@ class _Search:
         return directory.startswith(self.top + os.sep)
 
 
-@dataclass(frozen=True, slots=True)
-class _Imported:
+class _Imported(NamedTuple):
     """What a file imports, where it is searched in some directories."""
 
     files: tuple[str, ...]

@@ -6,8 +6,7 @@ import ast
 import io
 import re
 import tokenize
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.suggestions import unknown
@@ -21,8 +20,7 @@ _COMMENT = re.compile(r"(?:^|(?<=\s))#\s*torchfast:\s*(?P<word>[\w-]*)\s*(?:\[(?
 """Comments for others may stand before it: ``# noqa  # torchfast: ignore``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ignore:
+class Ignore(NamedTuple):
     """One ``ignore`` comment: its line, the rules it names (none: all rules) and the reason given."""
 
     line: int
@@ -39,8 +37,7 @@ class Ignore:
         return not self.rules or rule in self.rules
 
 
-@dataclass(frozen=True, slots=True)
-class Suppressions:
+class Suppressions(NamedTuple):
     """What the comments of one module say."""
 
     skip_file: bool = False

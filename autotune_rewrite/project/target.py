@@ -12,10 +12,10 @@ import fnmatch
 import json
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autotune_rewrite.project import beside
 from codemods.facts.target import ASSUMED, Target, weakest
@@ -65,8 +65,7 @@ _BOUND = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
+class _Said(NamedTuple):
     """What one line says of torch."""
 
     bounds: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from autotune_rewrite.report.diff import preview, texts, unified
 from codemods.facts.reason import HERE, Spot, listed
@@ -24,8 +24,7 @@ _OF_THE_PROJECT = frozenset(
 """Causes of which one, in one place, may concern many files."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of output and how it looks on a terminal, in rich's words."""
 
     text: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.amp.reasons import LeftError
 from codemods.amp.scaler_scope import Homes, path
@@ -37,8 +37,7 @@ OLD_SCALER: Version = (1, 10)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(NamedTuple):
     """The names that are free in the whole module."""
 
     scaler: str

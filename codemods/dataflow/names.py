@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, LEAVES, children, kept, lasting, walk
@@ -130,8 +129,7 @@ def source(node: ast.ImportFrom, package: str = "") -> str:
     return ".".join([*parents, node.module] if node.module else parents) or "."
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """What the own code of a module, function, lambda or class says about names."""
 
     bound: frozenset[str]

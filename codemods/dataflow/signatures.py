@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import kept
 
@@ -30,8 +29,7 @@ def argument_of(call: ast.Call, name: str, position: int | None = None) -> ast.e
     return call.args[position] if position < len(call.args) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """The arguments of a call by the names of the parameters that are given them."""
 
     given: Mapping[str, ast.expr]
@@ -64,8 +62,7 @@ class Binding:
         return ((name, candidates) for name, candidates in several if candidates)
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """What a function takes."""
 
     positional: tuple[ast.arg, ...]

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.signatures import signature
 from codemods.editing.imports import Place, import_place, joining
@@ -203,8 +202,7 @@ def _removed(
     return start, end
 
 
-@dataclass(frozen=True, slots=True)
-class _Footprint:
+class _Footprint(NamedTuple):
     """What an edit needs to find, and what it takes away, as byte spans of its module."""
 
     edit: Edit

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +18,7 @@ _NUMPY = re.compile(r"(?P<lead>\s*)\*{0,2}(?P<name>\w+)(?P<colon>\s*:\s*)?(?P<ty
 _SPHINX = re.compile(r"(?P<lead>\s*):param\s+(?P<type>[^:]*\s)?(?P<name>\w+):\s+(?P<text>\S.*?)\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(NamedTuple):
     """What is to be said of a new parameter."""
 
     name: str

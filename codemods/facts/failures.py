@@ -10,7 +10,7 @@ import ast
 import re
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow import names
 from codemods.dataflow.recursion import closure
@@ -55,8 +55,7 @@ class Failure:
     """Where, over all modules."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Broken:
+class _Broken(NamedTuple):
     """A node that fails whenever it is evaluated."""
 
     node: ast.AST

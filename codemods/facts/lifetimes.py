@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import bound_names, declared_outer, decorators, scope_of, words
 from codemods.dataflow.signatures import signature
@@ -62,8 +62,7 @@ _TRANSPARENT = (ast.BoolOp, ast.IfExp, ast.NamedExpr, ast.Await, ast.Starred, as
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(NamedTuple):
     """What may still refer to an object when the interpreter ends."""
 
     module: Module

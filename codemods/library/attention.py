@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 FUSED = "torch.nn.functional.scaled_dot_product_attention"
 FUSED_SINCE = (2, 1)
@@ -29,8 +29,7 @@ KEEPS_LAYOUT = frozenset(
 _TOKEN = re.compile(r"\.\.\.|[A-Za-z]")
 
 
-@dataclass(frozen=True, slots=True)
-class Turned:
+class Turned(NamedTuple):
     """An operand of a product, and how its dimensions have to be put in order."""
 
     position: int
@@ -39,8 +38,7 @@ class Turned:
     """The dimensions in the order that is wanted; None where they are in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoresOfEinsum:
+class ScoresOfEinsum(NamedTuple):
     """An einsum that multiplies queries by keys."""
 
     query: Turned
@@ -49,8 +47,7 @@ class ScoresOfEinsum:
     """Of the scores; None where an ellipsis stands for some."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeansOfEinsum:
+class MeansOfEinsum(NamedTuple):
     """An einsum that multiplies weights by values."""
 
     value: Turned

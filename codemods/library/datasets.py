@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 BY_NAME_ONLY = 99
 """Instead of a position: the argument has to be given by its name."""
@@ -55,8 +55,7 @@ ImageNet              1281167  50000  3 -
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """How a data set holds its images and labels.
 
     Images of one width that lie below each other are one tall image. A transform that changes each pixel for itself
@@ -92,8 +91,7 @@ _SELECTING = {
 _TRAIN_POSITIONS = {**dict.fromkeys(_SELECTING, BY_NAME_ONLY), "QMNIST": 3}
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(NamedTuple):
     """How many images there are, and how large they are."""
 
     training: int

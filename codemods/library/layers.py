@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from codemods.library.operators import Draws, function
 
@@ -14,8 +14,7 @@ DRAWING_METHODS = frozenset({"sample", "rsample", "sample_n", "rsample_n"})
 """Methods of distributions that draw."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dropout:
+class Dropout(NamedTuple):
     """The argument that says how many values are dropped."""
 
     name: str

@@ -8,7 +8,7 @@ where they have the same name. What is not in it is not known. The tests hold th
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 Version = tuple[int, int]
 
@@ -94,8 +94,7 @@ _WITHOUT_GRAPH = frozenset({Result.BOOL, Result.INTEGER, Result.FRESH, Result.DE
 _WITHOUT_FLOATS = frozenset({Result.BOOL, Result.INTEGER, Result.PYTHON})
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(NamedTuple):
     """What is known of an operator."""
 
     result: Result
@@ -132,7 +131,7 @@ def operator(name: str) -> Operator | None:
     if found is None and name.endswith("_") and not name.endswith("__"):
         base = _OPERATORS.get(name[:-1])
         # What writes into its operand keeps the operand's type: autocast does not convert it.
-        found = base and replace(base, result=Result.SAME, memory=Memory.SELF, autocast=Autocast.NONE, since=None)
+        found = base and base._replace(result=Result.SAME, memory=Memory.SELF, autocast=Autocast.NONE, since=None)
     return found
 
 

@@ -5,7 +5,7 @@ All of it was tried with torch 2.15 and torchvision 0.29, and is again by the te
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 Version = tuple[int, int]
 
@@ -19,8 +19,7 @@ STATIC: Version = (1, 5)
 """Since then the methods of an autograd function have to be static."""
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(NamedTuple):
     """Something that is gone."""
 
     since: Version
@@ -123,7 +122,7 @@ def _read(table: str) -> dict[str, Removed]:
             row = Removed(_version(version), instead)
         elif row is not None:
             for name in (f"{package}.{each}" for each in line.split()):
-                found[name] = replace(row, is_importable=name in _STILL_THERE)
+                found[name] = row._replace(is_importable=name in _STILL_THERE)
     return found
 
 

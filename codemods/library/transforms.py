@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 TRANSFORMS = (
     "torchvision.transforms.",
@@ -33,8 +33,7 @@ class Size(enum.Enum):
     """Another, or it depends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Transform:
+class Transform(NamedTuple):
     """What is known of a transform."""
 
     size: Size

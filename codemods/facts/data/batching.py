@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import argument_of
@@ -32,8 +31,7 @@ _ASKING = words("builtins.getattr builtins.setattr builtins.hasattr builtins.var
 _REPLACED = words("dataset batch_size shuffle sampler batch_sampler drop_last")
 
 
-@dataclass(frozen=True, slots=True)
-class Batches:
+class Batches(NamedTuple):
     """How a loader's batches are cut now, as it is written."""
 
     size: ast.expr

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import FUNCTIONS, LOOPS
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """One batch that is cut from a tensor and moved: ``x[rows].to(device)``."""
 
     move: Transfer
@@ -40,8 +38,7 @@ class Cut:
     tensor: ast.Name
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
+class Ahead(NamedTuple):
     """How the tensors get to the device before the loop."""
 
     names: tuple[str, ...]

@@ -6,7 +6,7 @@ import ast
 import enum
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.signatures import argument_of, signature
 from codemods.dataflow.source import walk
@@ -46,8 +46,7 @@ class Given(enum.Enum):
     SPREAD = "through **"
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument of a loader."""
 
     how: Given

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import bound_inside
@@ -48,8 +47,7 @@ _PIXEL = 4
 """Bytes, of the 32-bit numbers that ``ToTensor`` makes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """A loader of a data set, and how its batches can be cut by one index."""
 
     loader: Loader
@@ -57,8 +55,7 @@ class Read:
     """None where they are cut so already."""
 
 
-@dataclass(frozen=True, slots=True)
-class Residence:
+class Residence(NamedTuple):
     """How a data set gets to the device as a whole."""
 
     move: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
 from codemods.dataflow.values import Class, Container, Instance, Method, library_names
@@ -160,8 +160,7 @@ def loop_over(module: Module, node: ast.AST) -> ast.AST | None:
     return above if isinstance(above, (ast.For, ast.AsyncFor)) and above.iter is node else None
 
 
-@dataclass(frozen=True, slots=True)
-class Top:
+class Top(NamedTuple):
     """A statement of a module that runs some node when the module is imported, or run."""
 
     module: Module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import LOOPS
 from codemods.dataflow.values import Container, Literal, owner_of
@@ -57,8 +57,7 @@ class Rebuilt:
         return inside or any(each.value in flow.values(name) for each in self.loaders for name in targets)
 
 
-@dataclass(frozen=True, slots=True)
-class Once:
+class Once(NamedTuple):
     """What can go above a loop: the statements that build loaders, and what these are made of, in their order."""
 
     statements: tuple[ast.stmt, ...]

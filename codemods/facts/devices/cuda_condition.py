@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import bound_inside, dominates, means_the_same
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 IS_AVAILABLE = "torch.cuda.is_available"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What a flag, a comparison or a device asks."""
 
     form: tuple[object, ...]

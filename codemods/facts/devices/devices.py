@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import is_main_guard
@@ -46,8 +45,7 @@ class DeviceKind(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(NamedTuple):
     """A device expression and what it may be."""
 
     kind: DeviceKind
@@ -296,8 +294,7 @@ def always_asks_for_cuda(values: Values) -> bool:
     return bool(values) and all(isinstance(each, Made) and each.name == "torch.cuda.is_available" for each in values)
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(NamedTuple):
     """An ``if`` around a node, and the side on which the node stands."""
 
     test: ast.expr

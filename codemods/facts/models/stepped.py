@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.signatures import argument_of, arguments_of
@@ -36,8 +36,7 @@ _OTHERS = frozenset({"xpu", "(accelerator)"})
 """Devices on which an optimizer that is told not to be fused steps tensor by tensor, which it would not do else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stepped:
+class Stepped(NamedTuple):
     """The models whose parameters an optimizer steps, on CUDA when it is made."""
 
     models: tuple[Value, ...]

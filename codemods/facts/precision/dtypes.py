@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.recursion import Answers
 from codemods.dataflow.source import FUNCTIONS, last_name, lasting, unparsed, walk
@@ -62,8 +62,7 @@ class Format(enum.IntEnum):
     """Perhaps several tensors, or an object of the project's."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Several:
+class _Several(NamedTuple):
     """The formats of the tensors in a tuple."""
 
     first: Format

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.names import canonical
 from codemods.dataflow.source import FUNCTIONS, walk
@@ -59,8 +59,7 @@ class Together:
         return self.starts[0] if self.starts else self.references[0].node
 
 
-@dataclass(frozen=True, slots=True)
-class _Binding:
+class _Binding(NamedTuple):
     """What an import binds: an old name, or a package of old names."""
 
     start: Start

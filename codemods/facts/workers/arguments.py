@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow import names, placement
 from codemods.dataflow.signatures import arguments_of, signature
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 _NAMESPACE = frozenset({Choice("args")})
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """An option that ``add_argument`` declares."""
 
     call: ast.Call

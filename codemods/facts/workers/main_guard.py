@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import bound_names, words
 from codemods.dataflow.signatures import argument_of
@@ -55,8 +54,7 @@ _MOST_GUARDS = 3
 """Beyond that, a reader is served better by definitions that stand above the code that runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unguarded:
+class Unguarded(NamedTuple):
     """What a script runs when it is imported, as each worker process that is not forked imports it."""
 
     where: Place

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Choice, Container, Literal, Unknown
@@ -55,8 +55,7 @@ SHARES = f"it shares its arguments with the loader in {HERE}: "
 _START_METHOD = "torch.multiprocessing.get_start_method"
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(NamedTuple):
     """A number of workers at the place where it is written, or is to be."""
 
     site: Site
@@ -73,8 +72,7 @@ class Count:
     """Whether there are workers only where there is a CUDA device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Workers:
+class Workers(NamedTuple):
     """The workers that a loader has or can be given."""
 
     counts: tuple[Count, ...]
@@ -301,7 +299,7 @@ class WorkerFacts:
         on_cuda = all(cuda_branches(self.script.flow, loader.module, each.site) for each in found)
         if not few or not on_cuda:
             return ()
-        return tuple(replace(each, text=str(self.number)) for each in found)
+        return tuple(each._replace(text=str(self.number)) for each in found)
 
     def _why_few(self, argument: Argument) -> Reason | None:
         """Where the script, or the user who chooses nothing, has one worker or none: that is theirs to change."""
