@@ -75,8 +75,7 @@ class _Imported(NamedTuple):
     """First parts of dotted names, and the paths, without suffix, that they lead to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A file of a project."""
 
     path: str
@@ -92,8 +91,7 @@ class Part:
     """First parts of dotted names in its imports, and the names in the project that they stand for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(NamedTuple):
     """Files that are understood together."""
 
     parts: tuple[Part, ...]

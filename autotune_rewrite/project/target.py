@@ -12,7 +12,6 @@ import fnmatch
 import json
 import os
 import re
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -128,10 +127,10 @@ def found_from(directory: Path, current: Path) -> Target:
         said = _in_directory(each)
         if said:
             found = weakest([_target(each) for each in said])
-            return replace(found, unread=(*found.unread, *broken))
+            return found._replace(unread=(*found.unread, *broken))
     installed = [one for each in above for one in _installed(each)]
     if installed:
-        return replace(weakest([_target(each) for each in installed]), unread=broken)
+        return weakest([_target(each) for each in installed])._replace(unread=broken)
     return Target(unread=broken, spoken_of=next((one for each in above for one in _spoken_of(each)), ""))
 
 

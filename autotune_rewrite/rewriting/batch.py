@@ -150,10 +150,10 @@ def found(paths: Iterable[str], options: Options, *, follow: bool = True) -> tup
 def without_excluded(project: Project, named: Collection[str], excluded: config.Excluded) -> Project:
     """The project, in which modules that are left out are read only, be they imported by what is not."""
     parts = (
-        replace(part, asked=part.asked and (part.path in named or not excluded(Path(part.path))))
+        part._replace(asked=part.asked and (part.path in named or not excluded(Path(part.path))))
         for part in project.parts
     )
-    return replace(project, parts=tuple(parts))
+    return project._replace(parts=tuple(parts))
 
 
 def _fault_of_named(path: str) -> FileError | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.project import configuration, linewidth
@@ -218,8 +218,7 @@ def forget() -> None:
     linewidth.forget()
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """A key of the configuration, what applies, and where that is said."""
 
     key: str

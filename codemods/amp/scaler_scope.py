@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from codemods.amp.reasons import LeftError
 from codemods.dataflow.names import bound_names, declared_outer
@@ -27,8 +26,7 @@ _KEPT_APART = "the optimizers are kept in different places"
 _NO_PLACE = "no-place-for-scaler"
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """Where the scaler is made, and how it gets to where it is used."""
 
     anchors: tuple[ast.stmt, ...]
@@ -103,7 +101,7 @@ class Homes:
             ):
                 raise LeftError(_NO_PLACE, f"the scaler would not be seen in {HERE}", at(self._module, call))
         passing = _unique([*home.passing, *other.passing])
-        return replace(home, passing=passing, keepers=_unique([*home.keepers, *keepers]))
+        return home._replace(passing=passing, keepers=_unique([*home.keepers, *keepers]))
 
     def informed(
         self,
@@ -131,8 +129,8 @@ class Homes:
             is_told = caller in home.informed or caller in through
             if not is_told and not is_seen(home, self._module.statement(call)):
                 home = self.informed(home, caller, is_seen, through)
-            home = replace(home, informing=_unique([*home.informing, call]))
-        return replace(home, informed=_unique([*home.informed, function]))
+            home = home._replace(informing=_unique([*home.informing, call]))
+        return home._replace(informed=_unique([*home.informed, function]))
 
     def _names(self, node: ast.expr) -> Iterator[str]:
         """The names and attributes of ``self`` that the expression stands for.

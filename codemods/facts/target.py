@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +16,7 @@ ASSUMED: Version = (2, 4)
 _SECOND: Version = (2, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """Bounds of the torch version that a script runs on; both may be unknown."""
 
     known: Version | None = None
@@ -59,8 +57,7 @@ class Target:
             return self
         known = [each for each in (self.known, demanded.known) if each is not None]
         below = [each for each in (self.below, demanded.below) if each is not None]
-        return replace(
-            self,
+        return self._replace(
             known=max(known, default=None),
             below=min(below, default=None),
             source=demanded.source or self.source,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.library.layers import has_no_parameters
 
@@ -28,8 +27,7 @@ class Per(enum.Enum):
     MORE = "for each pixel of its output, which is larger than its input"
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(NamedTuple):
     """What is known of a layer."""
 
     parameters: int | None

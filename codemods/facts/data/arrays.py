@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
@@ -87,7 +86,7 @@ class Arrays:
                 return self._computed(module, left, right)
             case ast.UnaryOp(ast.USub(), operand):
                 inner = self.array(module, operand)
-                return None if inner is None else replace(inner, is_new=True, owner=None, is_locked=False)
+                return None if inner is None else inner._replace(is_new=True, owner=None, is_locked=False)
             case ast.Subscript(value):
                 return self._item(module, value, node.slice)
             case ast.Attribute(value, "T"):
@@ -158,9 +157,9 @@ class Arrays:
         if not arrays or any(each is None for each in arrays) or "dtype" in keywords:
             return None
         if name in COMPUTE:
-            return replace(computed(same_float(arrays), arrays), is_float=name in GIVE_FLOATS)
+            return computed(same_float(arrays), arrays)._replace(is_float=name in GIVE_FLOATS)
         (viewed,) = arrays if name in VIEWS and len(arrays) == 1 else (None,)
-        return None if viewed is None else replace(viewed, is_dense=is_laid_out(name, viewed))
+        return None if viewed is None else viewed._replace(is_dense=is_laid_out(name, viewed))
 
     def _result(self, call: ast.Call, index: int | None = None) -> Array | None:
         """What the project's functions return that may be called there; they may keep hold of that.
@@ -236,8 +235,8 @@ class Arrays:
             return Array(same_float([inner]), is_new=True, is_dense=True)
         is_dense = is_laid_out(func.attr, inner)
         if func.attr in VIEW_METHODS:
-            return replace(inner, has_axes=func.attr == "ravel", is_dense=is_dense)
-        return replace(inner, is_new=True, owner=None, is_dense=True, is_locked=False)
+            return inner._replace(has_axes=func.attr == "ravel", is_dense=is_dense)
+        return inner._replace(is_new=True, owner=None, is_dense=True, is_locked=False)
 
     # Operators, items, names.
 
@@ -250,7 +249,7 @@ class Arrays:
                 return None  # of an array and a tensor, PyTorch makes a tensor
         # A Python number keeps the format of floats; that of integers may change.
         both = [each for node, each in ((left, one), (right, other)) if not isinstance(node, ast.Constant)]
-        return replace(computed(same_float(both), [one, other]), has_axes=any_axes([one, other]))
+        return computed(same_float(both), [one, other])._replace(has_axes=any_axes([one, other]))
 
     def _is_list(self, module: Module, node: ast.expr) -> bool:
         """Whether it is a list or a tuple for certain, and no array."""
@@ -277,7 +276,7 @@ class Arrays:
         owner = None if inner.is_new else inner.owner or value
         # A slice keeps its axis, whatever else is asked for.
         axes = any(isinstance(each, ast.Slice) for each in (index, *parts))
-        return replace(inner, owner=owner, has_axes=axes, is_dense=is_dense)
+        return inner._replace(owner=owner, has_axes=axes, is_dense=is_dense)
 
     def _part(self, call: ast.Call, index: int) -> Array | None:
         """An item of what is returned by a function of the project, an environment or ``map(np.stack, …)``."""

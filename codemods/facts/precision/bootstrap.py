@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.recursion import Answers
 from codemods.dataflow.source import FUNCTIONS, lasting
@@ -34,8 +34,7 @@ _WHAT = "adds to what a network estimates, as Q-learning does, and 16 bits do no
 _REMEDY = "estimate values in 32 bits"
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(NamedTuple):
     """What of an expression's numbers comes from models."""
 
     of_model: bool = False
@@ -161,7 +160,7 @@ class _Values:
                 return self.of(operand)
             case ast.Attribute(value, name):
                 whole = self.of(value)
-                return replace(whole, is_cut=whole.of_model) if name in _CUTS else whole
+                return whole._replace(is_cut=whole.of_model) if name in _CUTS else whole
             case ast.Subscript(value) | ast.Starred(value):
                 return self.of(value)
             case ast.IfExp(_, one, other):
@@ -184,9 +183,9 @@ class _Values:
     def _combined(operator: ast.operator, one: _Made, other: _Made) -> _Made:
         both = one | other
         if isinstance(operator, (ast.Mult, ast.Div, ast.MatMult)):
-            return replace(both, is_scaled=both.of_model)
+            return both._replace(is_scaled=both.of_model)
         if isinstance(operator, (ast.Add, ast.Sub)) and one.of_model is not other.of_model and both.is_scaled:
-            return replace(both, is_bootstrapped=True)
+            return both._replace(is_bootstrapped=True)
         return both
 
     def _name(self, name: str) -> _Made:
@@ -213,7 +212,7 @@ class _Values:
             made = self.of(value)
             if isinstance(statement, ast.AugAssign):
                 made = self._combined(statement.op, self._name(name), made)
-            yield replace(made, is_cut=made.of_model and (made.is_cut or self._is_without_gradients(statement)))
+            yield made._replace(is_cut=made.of_model and (made.is_cut or self._is_without_gradients(statement)))
         yield from map(self.of, self._put_in.get(name, ()))
 
     def _is_without_gradients(self, node: ast.AST) -> bool:
@@ -255,7 +254,7 @@ def _returned(phases: Phases, results: _Results, function: Callee, given: frozen
     for result in _results(function):
         found |= inner.of(result)
     is_cut = found.of_model and switches_gradients_off(flow, function)
-    return replace(found, is_cut=True) if is_cut else found
+    return found._replace(is_cut=True) if is_cut else found
 
 
 def _results(function: Callee) -> Iterator[ast.expr]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow import names
 from codemods.dataflow.source import last_name, unparsed
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """What a tensor, or a number, holds."""
 
     floats: bool
@@ -86,7 +84,7 @@ class _Contents:
             case ast.Constant(int()) | ast.Compare():
                 return _INTEGERS
             case ast.Constant(float()):
-                return replace(_LOSS, graph=False)
+                return _LOSS._replace(graph=False)
             case ast.BinOp(left, operator, right):
                 return _computed([self.of(module, left), self.of(module, right)], divides=isinstance(operator, ast.Div))
             case ast.UnaryOp(operand=inner):
@@ -163,7 +161,7 @@ class _Contents:
         if found.result in _ALIKE and parts(self._flow, call) is Parts.ONE:
             alike = first if first is None or first.floats else _joined([self.of(module, each) for each in given])
             if alike is not None and last_name(call.func) in _WIDENING:
-                alike = replace(alike, narrow=False)
+                alike = alike._replace(narrow=False)
             return _detached(alike) if found.result is Result.DETACHED else alike
         return None
 
@@ -210,4 +208,4 @@ def _agreed(several: list[Content | None]) -> Content | None:
 
 
 def _detached(found: Content | None) -> Content | None:
-    return None if found is None else replace(found, graph=False)
+    return None if found is None else found._replace(graph=False)

@@ -10,8 +10,7 @@ them apart (bf16).
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import last_name
 from codemods.dataflow.values import External
@@ -33,8 +32,7 @@ _SCALES = frozenset({"mul", "mul_", "multiply", "multiply_"})
 _SQUARES = frozenset({"pow", "square"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Origin:
+class _Origin(NamedTuple):
     """What a tensor is a layout of."""
 
     name: str = ""
@@ -170,8 +168,7 @@ def _origin(flow: Flow, module: Module, node: ast.expr, seen: frozenset[str]) ->
             return _Origin()
         inner = node.args[0]  # torch.transpose(x, 1, 2)
     found = _origin(flow, module, inner, seen)
-    return replace(
-        found,
+    return found._replace(
         is_laid_out=found.is_laid_out or attribute.attr in _LAID_OUT,
         is_turned=found.is_turned is not (attribute.attr in _TURNED),
     )

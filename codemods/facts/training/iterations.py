@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from codemods.dataflow.source import FUNCTIONS, LEAVES, LOOPS, children, kept, lasting, walk
 from codemods.dataflow.values import (
@@ -91,8 +91,7 @@ class TrainingIteration:
         return tuple(each for each in self.events if each.kind in kinds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Around:
+class _Around(NamedTuple):
     """What is around a node of an iteration."""
 
     module: Module
@@ -171,10 +170,10 @@ class Iterations:
                 continue
             if isinstance(node, ast.If):
                 yield from self._events([node.test], around)
-                inside = replace(around, conditions=(*around.conditions, node.test))
+                inside = around._replace(conditions=(*around.conditions, node.test))
                 yield from self._events([*node.body, *node.orelse], inside)
                 continue
-            inner = replace(around, loops=(*around.loops, node)) if isinstance(node, LOOPS) else around
+            inner = around._replace(loops=(*around.loops, node)) if isinstance(node, LOOPS) else around
             yield from self._events(children(node), inner)
             found = self._classified(node)
             if found is not None:
@@ -183,8 +182,7 @@ class Iterations:
                 for callee in called_functions(self._flow, node):
                     if callee not in around.inside:
                         body = [callee.body] if isinstance(callee, ast.Lambda) else callee.body
-                        where = replace(
-                            around,
+                        where = around._replace(
                             module=self._flow.module_of(callee),
                             frame=callee,
                             inside=around.inside | {callee},
