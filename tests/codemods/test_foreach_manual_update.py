@@ -162,6 +162,15 @@ LEFT = {
         f"p.grad.data is given other memory, which no function for lists does (line {LINE + 2}): "
         "copy_() keeps the memory",
     ),
+    "averages in a dictionary": (
+        "for name, p in net.named_parameters():\n    average[name] = 0.9 * average[name] + 0.1 * p.data",
+        f"the loop uses the names of the parameters (line {LINE + 1})",
+    ),
+    "averages in a list": (
+        "for p in net.parameters():\n    average[0] = 0.9 * average[0] + 0.1 * p.data",
+        f"average[0] is made anew each time (line {LINE + 1}), which no function for lists does: "
+        "keep the tensors in a list, and change them in place",
+    ),
     "weights are copied as they are": (
         ZIP + "    q.data.copy_(p.data)",
         f"torch has no function for lists of tensors that does the same as 'p.data' (line {LINE + 1})",

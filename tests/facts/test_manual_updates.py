@@ -37,7 +37,7 @@ def found(body: str) -> list[tuple[list[str], str]]:
             id="two models, with names",
         ),
         pytest.param(
-            "for n, p in net.named_parameters(): p.data += len(n)", [([], "unknown-model")], id="the name is used"
+            "for n, p in net.named_parameters(): p.data += len(n)", [([], "not-elementwise")], id="the name is used"
         ),
         pytest.param("for p in net.parameters(recurse=False): p.data += 1", [([], "unknown-model")], id="only some"),
         pytest.param("for p in net.buffers(): p += 1", [([], "integer-buffers")], id="buffers"),

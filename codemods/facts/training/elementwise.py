@@ -97,6 +97,10 @@ class Elementwise:
                     return [self._change(column, f"{name}_", value)]
             case ast.Expr(ast.Call() as call):
                 return self._called(call)
+            case ast.Assign([ast.Subscript() as target], value) if self._computes(value):
+                text = f"{self._shown(target)} is made anew each time ({HERE}), which no function for lists does:"
+                remedy = "keep the tensors in a list, and change them in place"
+                raise NoFormError(Reason("not-elementwise", text, (at(self.module, statement),), remedy))
             case ast.Assign([ast.Attribute() as target]) if self.column(target) is not None:
                 text = f"{self._shown(target)} is given other memory, which no function for lists does ({HERE}):"
                 remedy = "copy_() keeps the memory"
@@ -110,11 +114,18 @@ class Elementwise:
                 return self.column(target) is not None
             case ast.Assign([ast.Attribute() as target], value):
                 return self.column(target) is not None and self._has_tensors(value)
+            case ast.Assign([ast.Subscript()], value):
+                return self._computes(value)
             case ast.Expr(ast.Call(ast.Attribute(tensor, name))) if name in METHODS:
                 while isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute):
                     tensor = tensor.func.value
                 return self.column(tensor) is not None
         return False
+
+    def _computes(self, value: ast.expr) -> bool:
+        """Whether something is computed of a parameter itself, as an average is: ``0.9 * a[n] + 0.1 * p``."""
+        sides = (side for each in walk(value) if isinstance(each, ast.BinOp) for side in (each.left, each.right))
+        return any(self.column(each) is not None for each in sides)
 
     def column(self, node: ast.expr) -> Column | None:
         """The tensor of each parameter that the expression is, if it is one."""

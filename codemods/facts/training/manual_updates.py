@@ -137,11 +137,15 @@ class _Reader:
         return value is not None and kind(self._flow, value) is Kind.MODEL
 
     def _second(self, target: ast.expr) -> ast.expr:
+        """The parameter beside its name, which nothing reads."""
         match target:
             case ast.Tuple([ast.Name(name), second]):
-                read = (each for part in self._loop.body for each in walk(part))
-                if not any(isinstance(each, ast.Name) and each.id == name for each in read):
-                    return second
+                for part in self._loop.body:
+                    for each in walk(part):
+                        if isinstance(each, ast.Name) and each.id == name:
+                            text = f"the loop uses the names of the parameters ({HERE})"
+                            raise self._left("not-elementwise", text, each)
+                return second
         return target
 
     # What is against it.
