@@ -246,7 +246,7 @@ def shown(path: Path) -> list[Shown]:
         "main-guard": usual.main_guard,
         "exclude": [],
         "extend-exclude": [],
-        "fail-on": "training",
+        "fail-on": LEVELS[-1],
         "output-format": "text",
         "mcp": dict.fromkeys(ALLOWED, False),
     }
