@@ -66,15 +66,11 @@ def of_file(found: Found) -> Iterator[Action]:
     """What can be done about all that is found in a file, and in the modules that it imports."""
     number = sum(site.rewrites for site in found.own.sites)
     if number:
-        yield Action("file", FIX_ALL, f"torchfast: apply {_all(number)} in this file")
+        yield Action("file", FIX_ALL, "torchfast: apply all changes in this file")
     others = [sum(site.rewrites for site in each.sites) for each in found.others]
     if any(others):
         files = counted(sum(map(bool, [number, *others])), "file")
-        yield Action("program", PROGRAM, f"torchfast: apply {_all(number + sum(others))} of this program, in {files}")
-
-
-def _all(number: int) -> str:
-    return "the change" if number == 1 else f"all {number} changes"
+        yield Action("program", PROGRAM, f"torchfast: apply all changes of this program, in {files}")
 
 
 def key(action: Action) -> dict[str, Any]:
@@ -107,6 +103,12 @@ def carried_out(programs: Programs, opened: Opened, path: str, wanted: dict[str,
         return _all_of(wanted["rule"], programs, opened, path)
     changed = programs.rewritten(opened, path, None if what == "program" else lambda where, _: where == path)
     return [(each.source.path, each.source.text, each.rewrite.after) for each in changed]
+
+
+def why_nothing(wanted: dict[str, Any]) -> str:
+    """Why an action may change nothing."""
+    by_action = {"finding": "it is not found any more", "ignore": "no comment can stand there"}
+    return by_action.get(wanted["what"], "what is found here needs changes in other files, too")
 
 
 def _all_of(rule: str, programs: Programs, opened: Opened, path: str) -> list[Changed]:

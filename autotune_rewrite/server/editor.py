@@ -230,10 +230,11 @@ class Editor:
             offered += () if found is None else actions.of_findings(found, _rewritten_in(lines, found))
         offered += (each for each in actions.of_file(seen.found) if _is_in(each.kind, only))
         made = [self._action(uri, each, seen) for each in offered]
-        if not self._resolves:
-            for each in made:
-                each.edit = await self._edit(each)
-        return made
+        if self._resolves:
+            return made
+        for each in made:
+            each.edit = await self._edit(each)
+        return [each for each in made if each.edit is not None or each.disabled is not None]
 
     def _action(self, uri: str, action: Action, seen: _Seen) -> types.CodeAction:
         site = action.site
@@ -248,11 +249,13 @@ class Editor:
 
     async def resolve(self, action: types.CodeAction) -> types.CodeAction:
         """The action with its edit, which takes longer to find than the action."""
-        action.edit = await self._edit(action)
+        action.edit = await self._edit(action) or types.WorkspaceEdit()
+        if action.edit == types.WorkspaceEdit() and isinstance(action.data, dict):
+            self._tell(f"'{action.title}' changes nothing: {actions.why_nothing(action.data)}")
         return action
 
     async def _edit(self, action: types.CodeAction) -> types.WorkspaceEdit | None:
-        """What an action changes, in the texts as they are now."""
+        """What an action changes, in the texts as they are now; None where that is nothing."""
         wanted = action.data
         if action.disabled is not None or not isinstance(wanted, dict):
             return None
@@ -261,7 +264,8 @@ class Editor:
         except FileError as error:
             self._say(str(error))
             return None
-        return self._workspace_edit(changed)
+        changed = [(path, before, after) for path, before, after in changed if before != after]
+        return self._workspace_edit(changed) if changed else None
 
     def _workspace_edit(self, changed: Sequence[Changed]) -> types.WorkspaceEdit:
         """All changes as one, of which the editor makes all or none."""
@@ -305,7 +309,10 @@ class Editor:
         """Tell the user something, once until it is looked at all files again."""
         if message not in self._told:
             self._told.add(message)
-            self._server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, message))
+            self._tell(message)
+
+    def _tell(self, message: str) -> None:
+        self._server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, message))
 
     async def watch(self, _: object) -> None:
         """Ask the editor to say what is changed on disk, if it can."""

@@ -485,6 +485,32 @@ def test_changes_of_several_files_are_one(
     editor.close(script)
 
 
+def test_what_needs_a_change_in_another_file_is_not_made_without_it(editor: Editor, folder: Path) -> None:
+    """Images are laid out for mixed precision, which the helper's loop gets."""
+    script = folder / "train.py"
+    (folder / "torchfast.toml").write_text('select = ["amp", "channels-last"]\n')
+    start, _, loop = NAIVE.partition("optimizer = ")
+    (folder / "helper.py").write_text(
+        f"import torch\nfrom torch import nn\n\n\ndef train(model, loader, device):\n{indent(f'optimizer = {loop}', '    ')}"
+    )
+    text = start.replace("nn.Sequential(nn.Flatten(), nn.Linear(784, 10))", "models.resnet50()").replace(
+        "import datasets,", "import datasets, models,"
+    )
+    text = f"from helper import train\n{text}train(model, loader, device)\n"
+    assert rules(editor.open(script, text)) == ["channels-last"]
+
+    in_file, program = editor.actions(script, only=["source"])
+
+    resolved = editor.ask(editor.client.code_action_resolve_async(in_file))
+    assert resolved.edit == types.WorkspaceEdit()
+    assert editor.messages.get(timeout=SECONDS) == (
+        "'torchfast: apply all changes in this file' changes nothing: "
+        "what is found here needs changes in other files, too"
+    )
+    assert {*editor.changes(program)} == {script.as_uri(), (folder / "helper.py").as_uri()}
+    editor.close(script)
+
+
 def test_the_page_of_a_rule_is_shown_over_its_finding(editor: Editor, folder: Path) -> None:
     path = folder / "train.py"
     editor.open(path, NAIVE)
