@@ -140,6 +140,19 @@ VIEWS = {
 }
 
 
+def test_a_buffer_is_laid_out_with_the_model() -> None:
+    init, view = (
+        'self.register_buffer("grid", torch.randn(1, 256, 4, 4))',
+        "x = x + self.grid.view(1, 256, 16).mean()\n",
+    )
+    before = text(init=init, forward=view + VECTORS)
+    after = text(
+        init=init, forward=view.replace("view", "reshape") + VECTORS, move="model = Net().to(device)\n" + WHERE_CUDA
+    )
+
+    check_rewrites(ChannelsLast, before, after)
+
+
 @pytest.mark.parametrize(("before", "after"), VIEWS.values(), ids=VIEWS)
 def test_what_fails_in_this_layout_is_written_otherwise(before: str, after: str) -> None:
     moved = "model = Net().to(device)\n" + WHERE_CUDA

@@ -85,9 +85,15 @@ class RowMajor:
         """Whether it is what a loader gave, as it came or moved, or was newly made: no model has computed it."""
         values = without_none(self.flow.values(node))
         return bool(values) and all(
-            isinstance(each, (Batch, HostTensor)) or (isinstance(each, MovedTensor) and each.site is not None)
+            isinstance(each, Batch) or (isinstance(each, (HostTensor, MovedTensor)) and self._is_no_buffer(each))
             for each in values
         )
+
+    def _is_no_buffer(self, tensor: Value) -> bool:
+        """Whether it is made at a known place, which is no constructor: what models make there goes along with them."""
+        if tensor.site is None:
+            return False
+        return getattr(module_of(self.flow, tensor.site).function(tensor.site), "name", "") != "__init__"
 
     def _given(self, name: ast.Name) -> Sequence[ast.expr]:
         module = module_of(self.flow, name)
