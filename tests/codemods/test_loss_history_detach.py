@@ -294,6 +294,10 @@ SILENT = {
     "each iteration has a list of its own": (
         f"{HEAD}for x in loader:\n    losses = []\n    losses.append(model(x).mean())\n    losses[0].backward()\n"
     ),
+    "an environment returns a reward, and a function trains": (
+        f"{HEAD}import gym\n\nenv = gym.make('CartPole-v1')\n\n\ndef train():\n    model(next(iter(loader))).mean().backward()\n\n\n"
+        "state, total = env.reset(), 0\nfor _ in range(9):\n    state, reward = env.step(model(state))\n    total += reward\n    train()\n"
+    ),
     "a function returns the number beside the output": (
         f"{HEAD}def train(x):\n    output = model(x)\n    loss = output.mean()\n    loss.backward()\n"
         "    return output, loss.item()\n\n\ntotal = 0\nfor x in loader:\n    output, loss = train(x)\n    total += loss\n"

@@ -21,7 +21,7 @@ from codemods.facts.training.collecting import collected
 from codemods.facts.training.graph_keeping import History, KeptGraph
 from codemods.facts.training.graph_obstacles import GraphObstacles
 from codemods.facts.training.histories_of_objects import of_object, through_method
-from codemods.facts.training.iterations import is_backward
+from codemods.facts.training.iterations import EventKind, is_backward
 from codemods.facts.training.shown_graphs import Shown
 
 if TYPE_CHECKING:
@@ -44,10 +44,12 @@ def histories(script: Script) -> Iterator[History]:
         loop = iteration.owner
         if not isinstance(loop, (ast.For, ast.While)) or not module.holds(loop):
             continue
+        is_here = any(event.frame is module.function(loop) for event in iteration.of(EventKind.BACKWARD))
         for statement in own(loop, ast.stmt):
             found = None if statement in seen else _found(script, loop, statement)
             seen.add(statement)
-            if found is not None:
+            # What code that is not seen returns, as an environment's reward, is no loss where none is computed.
+            if found is not None and (is_here or found.why_not is None or found.why_not.code != "unknown-number"):
                 yield found
 
 
