@@ -77,9 +77,15 @@ class Suite:
         lines: Lines = [*self._comments_next_to(index), *self.parts[index]]
         self.parts[index] = []
         below = self.above[index + 1] if index + 1 < len(self.above) else []
-        while below and below[0].comment is None and (self.above[index] or not any(self.parts[:index])):
+        while below and below[0].comment is None and self._is_gap_above(index):
             del below[0]
         return lines
+
+    def _is_gap_above(self, index: int) -> bool:
+        """Whether lines without statements stand above one that was taken out, or nothing does."""
+        while not self.above[index] and index and not self.parts[index - 1]:
+            index -= 1  # was taken out, too
+        return bool(self.above[index]) or not any(self.parts[:index])
 
     def put_above(self, index: int, lines: Lines) -> None:
         """Puts lines above a statement and the comments next to it, below what was put there before."""

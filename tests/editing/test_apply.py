@@ -858,6 +858,22 @@ def test_several_statements_keep_their_order_above_a_loop() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        pytest.param("b\n\n    # why\n    a\n    c\n\n    d", "b\n\n    d", id="between blank lines, one stays"),
+        pytest.param("b\n    a\n    c\n\n    d", "b\n\n    d", id="the one below stays"),
+        pytest.param("b\n\n    a\n    c\n    d", "b\n\n    d", id="the one above stays"),
+    ],
+)
+def test_several_statements_leave_one_gap(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        loop = find(module, ast.For)
+        return [Move(module, each, loop) for each in loop.body[1:3]]
+
+    assert edited(f"for x in y:\n    {before}\n", edits).partition("for x")[2] == f" in y:\n    {after}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
         pytest.param("a\nb = f(x)  # why\n", "a\nb = g(f(x))  # why\n", id="the comment on its line stays"),
         pytest.param("a\n# above\nb = f(\n  x)\n", "a\n# above\nb = g(f(\n  x))\n", id="comments above it stay"),
     ],
