@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 if TYPE_CHECKING:
@@ -427,12 +427,11 @@ def keys_of(values: Values) -> frozenset[object]:
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(NamedTuple):
     """The evaluated arguments of one call."""
 
     positional: tuple[Values, ...] = ()
-    keywords: Mapping[str, Values] = field(default_factory=dict)
+    keywords: Mapping[str, Values] = MappingProxyType({})
     rest: Values = NOTHING
     """What further positional arguments may be: the items of a ``*`` whose number is not known."""
     unknown_keywords: bool = False
