@@ -185,3 +185,68 @@ OBSTACLES = {
 @pytest.mark.parametrize(("before", "after", "because"), OBSTACLES.values(), ids=list(OBSTACLES))
 def test_what_speaks_against_all_sums(before: str, after: str, because: str) -> None:
     assert found("s += loss.item()", HEAD.replace(before, after)) == [because]
+
+
+TIMED = """\
+import time
+s += loss.item()
+if i % 100 == 99:
+    {}
+    {}
+"""
+CLOCK = "print(time.time() - start)"
+SHOWN = "print(loss.item())"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param((SHOWN, CLOCK), ["s: floats"], id="after a loss that is shown"),
+        pytest.param(("print(s)", CLOCK), ["s: floats"], id="after the sum"),
+        pytest.param(
+            (CLOCK, SHOWN),
+            ["the loop reads a clock, which shows how long the device took as long as the host waits (line 15)"],
+            id="before a loss that is shown",
+        ),
+        pytest.param(
+            ("print(i)", CLOCK),
+            ["the loop reads a clock, which shows how long the device took as long as the host waits (line 16)"],
+            id="after nothing of the device",
+        ),
+        pytest.param(
+            (f"if args.show:\n        {SHOWN}", CLOCK),
+            ["the loop reads a clock, which shows how long the device took as long as the host waits (line 17)"],
+            id="after a loss that may be shown",
+        ),
+    ],
+)
+def test_a_clock_is_read_now_and_then(lines: tuple[str, str], expected: list[str]) -> None:
+    assert found(TIMED.format(*lines)) == expected
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        pytest.param("n += (out.argmax(1) == y).sum().item()", ["n: integers"], id="integers"),
+        pytest.param(
+            "s += loss.item()",
+            ["the script may run on another accelerator, which may have no floats of 64 bits (line 3)"],
+            id="floats",
+        ),
+    ],
+)
+def test_floats_alone_are_added_in_64_bits(inside: str, expected: list[str]) -> None:
+    head = HEAD.replace(
+        "nn.Linear(4, 2).cuda()", "nn.Linear(4, 2).to('mps' if torch.backends.mps.is_available() else 'cuda')"
+    )
+
+    assert found(inside, head) == expected
+
+
+def test_a_list_holds_tensors_of_any_device() -> None:
+    head = HEAD.replace(
+        "nn.Linear(4, 2).cuda()", "nn.Linear(4, 2).to('mps' if torch.backends.mps.is_available() else 'cuda')"
+    )
+    head = head.replace("    s, n, size = 0.0, 0, 8\n", "    s, n = [], 0\n")
+
+    assert found("s.append(loss.item())", head)[0].startswith("s: ")

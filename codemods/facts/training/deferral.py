@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from codemods.facts.training.totals import Loop
 
 _KEEPING = frozenset({"append", "extend", "insert", "add", "update", "put", "appendleft"})
+_SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
 _COMPILERS = frozenset({"compile", "script", "jit"})
 
 
@@ -90,7 +91,7 @@ def _obstacle_of_script(script: Script) -> Reason | None:
         return no_cuda(script)
     if script.framework is not None and not script.is_accelerated:
         return Reason("framework", f"{script.framework} runs the training loop")
-    return other_device(script) or capture(script)
+    return capture(script)
 
 
 def _outermost(readings: list[Reading]) -> list[Reading]:
@@ -123,9 +124,7 @@ class _Iteration:
             (DeferredList if appended(total.additions[0]) else Deferral)(self._flow, total, tuple(readings))
             for total, readings in sums
         ]
-        reasons = {
-            each: obstacle or each.why_not() or why_apart(self.script, each.total, each.readings) for each in deferrals
-        }
+        reasons = {each: obstacle or self._why_not(each) for each in deferrals}
         if obstacle is None:
             deferred = [each for each, reason in reasons.items() if reason is None]
             anyway = self._waits_anyway(deferred) or self._times(deferred)
@@ -134,6 +133,13 @@ class _Iteration:
             yield deferral.readings[0].node, reason or deferral
         for one in others:
             yield one.node, obstacle or self._whyneeded(one)
+
+    def _why_not(self, deferral: Deferral) -> Reason | None:
+        """What speaks against one of them."""
+        # Nothing is added up in a list: what it holds may be of any device.
+        adds_floats = not isinstance(deferral, DeferredList) and deferral.has_floats
+        device = other_device(self.script) if adds_floats else None
+        return device or deferral.why_not() or why_apart(self.script, deferral.total, deferral.readings)
 
     def _sorted(self) -> tuple[list[tuple[Total, list[Reading]]], list[Reading]]:
         """The sums that the loop keeps, each with what it reads for them; and what it reads for something else."""
@@ -200,17 +206,25 @@ class _Iteration:
         """Where the loop reads a clock that would show when work was queued, no longer when it was done."""
         for clock in clocks(self._flow, self.loop):
             suite = rare_suite(self._module, self.loop, clock)
-            reads = [each for one in deferred for each in one.total.read_inside if suite is not None]
-            statement = self._module.statement(clock)
-            before = [each for each in reads if suite is rare_suite(self._module, self.loop, each)]
-            if not any(
-                self._module.span(self._module.statement(each)) < self._module.span(statement) for each in before
-            ):
+            if suite is None or not any(self._waits_before(each, clock, suite, deferred) for each in suite):
                 text = (
                     f"the loop reads a clock, which shows how long the device took as long as the host waits ({HERE})"
                 )
                 return Reason("times-steps", text, (at(self._module, clock),))
         return None
+
+    def _waits_before(
+        self, statement: ast.stmt, clock: ast.Call, suite: Sequence[ast.stmt], deferred: list[Deferral]
+    ) -> bool:
+        """Whether a statement beside a clock, and before it, waits for the device: for a sum, or for something else."""
+        module = self._module
+        if not module.span(statement) < module.span(module.statement(clock)):
+            return False
+        sums = (each for one in deferred for each in one.total.read_inside)
+        if any(module.statement(each) is statement and rare_suite(module, self.loop, each) is suite for each in sums):
+            return True
+        calls = (each for each in walk(statement) if isinstance(each, ast.Call))
+        return isinstance(statement, _SIMPLE) and any(reading(self._flow, module, each) for each in calls)
 
     def _whyneeded(self, one: Reading) -> Reason:
         """What the number is needed for in each pass."""
