@@ -50,6 +50,38 @@ def test_a_comprehension_is_a_loop() -> None:
     assert len(list(filled(script(HEAD + "y = [torch.zeros(2).to(device) for _ in range(9)]\n")))) == 1
 
 
+MODEL = """\
+class Net({base}):
+    def __init__(self):
+        super().__init__()
+        {made}
+
+    def forward(self, x):
+        {run}
+
+    def help(self, x):
+        {helped}
+"""
+ZEROS = "y = torch.zeros(2).to(x.device)"
+
+
+@pytest.mark.parametrize(
+    ("parts", "count"),
+    [
+        pytest.param({"run": ZEROS}, 1, id="a model, for each batch"),
+        pytest.param({"run": "self.help(x)", "helped": ZEROS}, 1, id="what its forward calls"),
+        pytest.param({"helped": ZEROS}, 0, id="another method"),
+        pytest.param({"made": "y = torch.zeros(2).to(device)"}, 0, id="what makes it runs once"),
+        pytest.param({"base": "object", "run": ZEROS}, 0, id="another class"),
+    ],
+)
+def test_a_forward_runs_again_and_again(parts: dict[str, str], count: int) -> None:
+    base = {"base": "torch.nn.Module", "made": "pass", "run": "pass", "helped": "pass"}
+    code = HEAD + MODEL.format(**{**base, **parts}) + "net = Net().to(device)\nnet(torch.zeros(2, device=device))\n"
+
+    assert len(list(filled(script(code)))) == count
+
+
 INTEGERS = {
     "a length": "len(xs)",
     "a size": "x.size(0)",

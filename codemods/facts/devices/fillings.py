@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of, arguments_of
-from codemods.dataflow.source import last_name
+from codemods.dataflow.source import FUNCTIONS, last_name
 from codemods.dataflow.values import Choice, Literal, Plain, Tensor, instance, library_names, without_none
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.streams import why_not_ordered
-from codemods.facts.loops import REPEATING, loop_around
+from codemods.facts.loops import REPEATING, around, loop_around
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.drawing import call_draws
 from codemods.library.fills import (
@@ -84,11 +84,17 @@ def filled(script: Script) -> Iterator[Filled]:
 
 
 def _runs_often(script: Script, module: Module, call: ast.Call) -> bool:
-    """Whether a loop runs it, or an optimizer that is given the function around it: a closure, in each step."""
+    """Whether a loop runs it, a model for each batch, or an optimizer in each step: the closure around it."""
     if loop_around(script.flow, module, call, REPEATING) is not None:
         return True
     function = module.function(call)
-    return function is not None and any(
+    if function is None:
+        return False
+    if any(
+        isinstance(above, FUNCTIONS) and _is_forward(script, above) for above, _ in around(script.flow, module, call)
+    ):
+        return True
+    return any(
         function is each.site
         for where in script.modules
         for step in where.nodes(ast.Call)
@@ -96,6 +102,15 @@ def _runs_often(script: Script, module: Module, call: ast.Call) -> bool:
         if may(script.flow, script.flow.values(step.func.value), Kind.OPTIMIZER)
         for given in arguments_of(step)
         for each in script.flow.values(given)
+    )
+
+
+def _is_forward(script: Script, function: Callee) -> bool:
+    owner = script.flow.owner(function)
+    return (
+        getattr(function, "name", "") == "forward"
+        and owner is not None
+        and kind(script.flow, instance(owner)) is Kind.MODEL
     )
 
 
