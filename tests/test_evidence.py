@@ -161,6 +161,33 @@ def test_no_evidence_fails(torchfast: Run, tmp_path: Path) -> None:
     assert f"no {NAME}" in answer.out
 
 
+def test_a_record_of_no_script_fails(torchfast: Run, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text('{"version": 1, "scripts": {}}')
+
+    assert torchfast("check", "--evidence").code == 1
+
+
+@pytest.mark.parametrize("option", ["--fix", "--diff", "--statistics", "--add-ignores"])
+def test_options_about_findings_are_refused(torchfast: Run, project: Path, option: str) -> None:
+    answer = torchfast("check", "--evidence", option, str(project))
+
+    assert answer.code == 2
+    assert f"{option} is about findings" in answer.err
+
+
+def test_stale_evidence_passes_where_nothing_is_to_fail(torchfast: Run, project: Path) -> None:
+    (project / "data.py").write_text("import torch, os\n")
+
+    assert torchfast("check", "--evidence", "--exit-zero", str(project)).code == 0
+
+
+def test_evidence_in_a_file(torchfast: Run, project: Path, tmp_path: Path) -> None:
+    answer = torchfast("check", "--evidence", "--output-file", "said.txt", str(project))
+
+    assert answer.out == ""
+    assert "2.50 times as fast" in (tmp_path / "said.txt").read_text()
+
+
 def test_evidence_as_json(torchfast: Run, project: Path) -> None:
     told = json.loads(torchfast("check", "--evidence", "--format", "json", str(project)).out)
 

@@ -42,6 +42,11 @@ class Verdict:
         """Whether it does."""
         return not self.stale
 
+    @property
+    def why(self) -> str:
+        """Why it does not, in one line."""
+        return f"stale: {'; '.join(self.stale)}"
+
 
 def record(
     script: str,
@@ -134,10 +139,10 @@ def verdicts(paths: Iterable[str]) -> Iterator[Verdict]:
     for path in map(Path, paths):
         if path.is_dir():
             places = sorted(path.rglob(NAME))
-            for place in places:
-                yield from _of_place(place)
-            if not places:
-                yield Verdict(str(path), (f"no {NAME} is below it: `torchfast tune SCRIPT --apply` makes one",))
+            found = [verdict for place in places for verdict in _of_place(place)]
+            yield from found
+            if not found:
+                yield Verdict(str(path), (f"no {NAME} below it says anything: `torchfast tune SCRIPT --apply` does",))
         elif path.exists():
             yield from _of_place(path.absolute().parent / NAME, path)
         else:
@@ -212,6 +217,8 @@ def _read(place: Path) -> dict[str, Any]:
         version, scripts = values["version"], values["scripts"]
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(str(place), "not a record of torchfast tune") from error
-    if version != VERSION or not isinstance(scripts, dict):
+    if version != VERSION:
         raise FileError(str(place), f"of version {version}, and version {VERSION} is read here")
+    if not isinstance(scripts, dict):
+        raise FileError(str(place), "not a record of torchfast tune")
     return scripts

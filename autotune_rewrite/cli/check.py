@@ -13,7 +13,7 @@ import click
 
 from autotune_rewrite.cli.completing import LEVELS, files, one_of
 from autotune_rewrite.cli.faults import Fault, as_fault
-from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results, say
+from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results, say, write_lines
 from autotune_rewrite.cli.helping import Explained
 from autotune_rewrite.cli.narrowing import Narrowing
 from autotune_rewrite.cli.narrowing import write_baseline as write_baseline_
@@ -89,7 +89,7 @@ def check(  # noqa: PLR0913 - the command line has these options
 ) -> None:
     """Report what a rewrite would change and the gain to expect; exit with 1 when a rewrite is available."""
     if evidence:
-        _evidence(paths, form)
+        _evidence(paths, form, output_file, exit_zero=exit_zero)
     chosen = replace(chosen, fail_on=fail_on)
     form = _configured_format() if form is None else form
     _refuse_contradictions(paths, form, statistics=statistics, diff=diff, fix=fix, profile=profile)
@@ -129,20 +129,31 @@ def check(  # noqa: PLR0913 - the command line has these options
     _exit(report, fails=any(each.fails for each in report.rewrites) and not exit_zero)
 
 
-def _evidence(paths: tuple[str, ...], form: Format | None) -> NoReturn:
+_WITH_EVIDENCE = frozenset({"evidence", "paths", "form", "output_file", "exit_zero", "quiet"})
+
+
+def _evidence(paths: tuple[str, ...], form: Format | None, output_file: str | None, *, exit_zero: bool) -> NoReturn:
     """Say of each script whether what was measured of it still stands; what does not fails."""
     from autotune_rewrite.checking.evidence import verdicts
 
+    context = click.get_current_context()
+    for each in context.command.params:
+        source = context.get_parameter_source(each.name or "")
+        if each.name not in _WITH_EVIDENCE and source is click.core.ParameterSource.COMMANDLINE:
+            raise Fault(f"{max(each.opts, key=len)} is about findings, and --evidence runs no rule")
     if form not in (None, "text", "json"):
         raise Fault(f"--evidence is text or JSON, not {form}")
     with as_fault():
         found = list(verdicts(paths))
+    lines = [f"{each.script}: {each.gain}" if each.is_fresh else f"{each.script}: {each.why}" for each in found]
     if form == "json":
         told = [{"script": each.script, "fresh": each.is_fresh, "gain": each.gain, "why": each.stale} for each in found]
-        click.echo(json.dumps({"version": 1, "evidence": told}, indent=2))
-    for each in found if form != "json" else ():
-        click.echo(f"{each.script}: {each.gain}" if each.is_fresh else f"{each.script}: stale: {'; '.join(each.stale)}")
-    sys.exit(int(not all(each.is_fresh for each in found)))
+        lines = [json.dumps({"version": 1, "evidence": told}, indent=2)]
+    if output_file is not None:
+        write_lines(output_file, lines)
+    for line in lines if output_file is None else ():
+        click.echo(line)
+    sys.exit(int(not exit_zero and not all(each.is_fresh for each in found)))
 
 
 def _configured_format() -> Format:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -57,7 +58,32 @@ def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
         if name not in OPTIONS or not values:
             raise click.BadParameter(f"{each!r} is none of {', '.join(f'{name}=…' for name in OPTIONS)}")
         found[name] = [value.strip() for value in values.split(",") if value.strip()]
+        for value in found[name]:
+            _check_value(name, value)
     return found
+
+
+def _check_value(name: str, value: str) -> None:
+    """Refuse a value that a rewrite would refuse, before anything runs."""
+    from autotune_rewrite.rewriting.config import ConfigError, Options
+    from autotune_rewrite.tune.trials import OPTIONS
+
+    given: dict[str, Any] = {}
+    try:
+        given[name] = OPTIONS[name](value)
+    except ValueError as error:
+        raise click.BadParameter(f"{name}={value}: {value!r} is no number") from error
+    try:
+        Options(**given)
+    except ConfigError as error:
+        raise click.BadParameter(f"{name}={value}: {error}") from error
+
+
+def _price(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    """What an hour costs."""
+    if value is not None and not 0 < value < math.inf:
+        raise click.BadParameter(f"{value} is no price")
+    return value
 
 
 EXAMPLES = (
@@ -86,7 +112,7 @@ EXAMPLES = (
 @click.option("--patch", metavar="FILE", help="Write what pays to this file, as a patch.")
 @click.option("--unmeasured", is_flag=True, help="Keep changes that cannot act on this device in the result.")
 @click.option("--fresh", is_flag=True, help="Run everything again, also what is on record.")
-@click.option("--gpu-hourly", type=float, metavar="X", help="What an hour of the machine costs.")
+@click.option("--gpu-hourly", type=float, callback=_price, metavar="X", help="What an hour of the machine costs.")
 @click.option(
     "--profile", type=click.Path(path_type=Path), metavar="FILE", help="Try first what can gain most by this profile."
 )
@@ -114,6 +140,8 @@ def tune(  # noqa: PLR0913 - the command line has these options
     from autotune_rewrite.tune.tuned import Tuning
     from autotune_rewrite.verify import VerifyError
 
+    if apply and patch is not None:
+        raise Fault("--apply and --patch exclude each other")
     script = _script(paths, running)
     options = chosen.options()
     try:
@@ -138,6 +166,11 @@ def tune(  # noqa: PLR0913 - the command line has these options
     elif apply or patch is not None:
         say("nothing was written")
     sys.exit(code)
+
+
+for _option in tune.params:
+    if isinstance(_option, click.Option) and not _NOT_HERE.keys().isdisjoint(_option.opts):
+        _option.hidden = True  # it is refused, with what there is in its place
 
 
 def _script(paths: Sequence[str], running: Running) -> str:
@@ -193,10 +226,11 @@ def _order(profile: Path | None) -> list[str]:
 
 
 def _exit_code(tuned: Tuned) -> int:
-    """0 where it came to an end; 1 where the script itself could not be run, or its results differ from run to run."""
+    """0 where the search came to its end; 1 where it did not, or the script or its result did not hold up."""
     if tuned.whole is not None and tuned.whole.run != "ok":
         return 1
-    return int(tuned.confirmed is not None and not tuned.pays)
+    is_complete = tuned.found is None or tuned.found.is_complete or tuned.pays
+    return int(not is_complete or (tuned.confirmed is not None and not tuned.pays))
 
 
 def _show(tuned: Tuned, script: str, form: str, hourly: float | None, code: int) -> None:

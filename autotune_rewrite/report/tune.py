@@ -33,7 +33,7 @@ ANSWERS = {
     "kept": "kept",
     "dropped": "dropped: no gain beyond the noise",
     "failed": "left out",
-    "not-told": "kept: the budget was spent before it was told apart",
+    "not-told": "not told apart from the others: the budget was spent",
 }
 HEADS = ("rule", "alone", "beside the others", "")
 
@@ -60,7 +60,10 @@ class Cost:
 def headline(tuned: Tuned) -> str:
     """The answer in a sentence."""
     if not tuned.pays:
-        return f"Nothing is changed. {tuned.reason}"
+        whole = tuned.whole.whole if tuned.whole is not None and tuned.found is not None else None
+        is_open = whole is not None and tuned.found is not None and not tuned.found.is_complete
+        known = f" It is {times(whole)}." if is_open and whole is not None else ""
+        return f"Nothing is changed. {tuned.reason}{known}"
     assert tuned.found is not None  # noqa: S101 - something of it pays
     assert tuned.confirmed is not None  # noqa: S101 - what pays was confirmed
     kept = tuned.found.variant.rules
@@ -167,6 +170,8 @@ def notes(tuned: Tuned, cost: Cost | None) -> Iterator[str]:
     if tuned.found is not None and tuned.found.variant.values and tuned.pays:
         values = ", ".join(f"--{name} {value}" for name, value in tuned.found.variant.values)
         yield f"With {values}."
+    if tuned.whole is not None and tuned.whole.output:
+        yield from (f"  {line}" for line in verdict.output(tuned.whole)[-verdict.LAST_LINES :])
     if tuned.found is not None and not tuned.found.is_complete:
         yield "The budget was spent before all was tried: --budget gives it more, and goes on from here."
     if cost is not None:

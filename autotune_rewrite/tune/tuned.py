@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.rewriting import batch
-from autotune_rewrite.tune.search import Found, search
+from autotune_rewrite.tune.search import Found, Part, Variant, search
 from autotune_rewrite.tune.trials import Budget, InterruptedByUserError, Trials
 from autotune_rewrite.tune.verified import acting, verified
 from autotune_rewrite.verify.judgement import Judgement
@@ -127,7 +127,9 @@ class Tuning:
             # To confirm a result takes about as long again.
             needed = duration(max(first.seconds / WHOLE, self.budget))
             text = f"Everything together took {duration(first.seconds)}: to tell changes apart takes about {needed}."
-            return Tuned(None, text, whole, None, None, first.failed, idle, first.seconds)
+            parts = tuple(Part(rule, "not-told") for rule in self._in_order(acts))
+            found = Found(Variant(acts), parts, (), is_complete=False)
+            return Tuned(None, text, whole, None, found, first.failed, idle, first.seconds)
         budget = Budget(self.budget * (1 - CONFIRMING) - first.seconds, self._expected(len(acts)))
         trials = Trials(
             self.parts, self.options, replace(self.plan, length=first.length), self.verify, budget, self.records
@@ -174,7 +176,9 @@ class Tuning:
     def _first(self) -> _First:
         """Everything together beside the original: what does not hold up is left out from here on."""
         known = self.records.known.get(_EVERYTHING)
-        if known is None:
+        if known is None and batch.changes(self.parts, self.options).promise is None:
+            known = {"failed": {}, "judgement": None, "environment": {}, "length": None, "seconds": 0.0}
+        elif known is None:
             known = self._run_everything()
             self.records.keep(_EVERYTHING, known)
         without = frozenset(known["failed"])
@@ -226,7 +230,7 @@ class _First:
 
 
 _EVERYTHING = "everything"
-_PLAIN = ("run", "speed", "equality", "reason", "promise", "side", "pairs")
+_PLAIN = ("run", "speed", "equality", "reason", "promise", "side", "pairs", "output")
 
 
 def _as_kept(judgement: Judgement) -> dict[str, Any]:

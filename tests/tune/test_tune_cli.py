@@ -43,6 +43,12 @@ def worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[World],
         pytest.param(("a.py", "--budget", "0m"), "'0m' is no time", id="no time at all"),
         pytest.param(("a.py", "--values", "lr=1,2"), "'lr=1,2' is none of workers=…, amp=…", id="another option"),
         pytest.param(("a.py", "--values", "workers="), "'workers=' is none of", id="no value"),
+        pytest.param(("a.py", "--values", "workers=x"), "'x' is no number", id="no number"),
+        pytest.param(("a.py", "--values", "workers=-1"), "workers=-1: ", id="fewer workers than none"),
+        pytest.param(("a.py", "--values", "amp=foo"), "amp=foo: ", id="no form of mixed precision"),
+        pytest.param(("a.py", "--gpu-hourly", "-3"), "-3.0 is no price", id="no price"),
+        pytest.param(("a.py", "--gpu-hourly", "nan"), "nan is no price", id="no number for a price"),
+        pytest.param(("a.py", "--apply", "--patch", "x"), "exclude each other", id="two ways to write"),
         pytest.param(("a.py", "--pairs", "4"), "--pairs is not for tune", id="pairs"),
         pytest.param(
             ("a.py", "--time-budget", "4"), "--time-budget is not for tune: --budget says", id="another budget"
@@ -191,3 +197,24 @@ def test_a_page_where_nothing_pays(
     torchfast("tune", str(naive), *CHOSEN, "--html", "page.html")
 
     assert "No change gains anything beyond the noise." in (tmp_path / "page.html").read_text()
+
+
+def test_options_that_are_refused_are_not_in_the_help(torchfast: Run) -> None:
+    told = torchfast("tune", "--help").out
+
+    assert "--budget" in told
+    assert "--pairs" not in told
+    assert "--time-budget" not in told
+
+
+def test_a_script_that_nothing_changes_is_not_tried(
+    torchfast: Run, naive: Path, worlds: Callable[[World], None]
+) -> None:
+    naive.write_text("import torch\n")
+    worlds(World({}))
+
+    answer = torchfast("tune", str(naive))
+
+    assert answer.code == 0
+    assert "trying" not in answer.err
+    assert "No rule has anything to change." in " ".join(answer.out.split())

@@ -99,13 +99,15 @@ def test_an_original_that_fails_is_the_reason(naive: Path) -> None:
     def verify(plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
         del plan, probe
         reason = "The original script ended with exit status 1."
-        return Judgement("crashed", "not-checked", "not-checked", reason, "bitwise", side="original"), []
+        output = ("ValueError: boom",)
+        return Judgement("crashed", "not-checked", "not-checked", reason, "bitwise", "original", output=output), []
 
     result = Tuning(
         read_project(str(naive)), OPTIONS, Plan(naive, naive), verify, lambda _: None, 600, Records(None)
     ).end()
 
     assert (result.pays, result.reason) == (False, "The original script ended with exit status 1.")
+    assert "ValueError: boom" in report.as_text(result, "train.py", None)
 
 
 @pytest.mark.parametrize("interrupts", range(6))
@@ -133,6 +135,9 @@ def test_a_budget_that_one_comparison_spends_is_told(naive: Path, tmp_path: Path
 
     assert (result.pays, len(world.plans)) == (False, asked)
     assert result.reason == "Everything together took 6 min: to tell changes apart takes about 24 min."
+    told = report.as_json(result, "train.py", None, 1)
+    assert ({part["answer"] for part in told["parts"]}, told["is_complete"]) == ({"not-told"}, False)
+    assert "It is 1.50 times as fast" in " ".join(report.as_text(result, "train.py", None).split())
 
 
 def test_rules_are_tried_in_the_order_that_a_profile_gives(naive: Path) -> None:
