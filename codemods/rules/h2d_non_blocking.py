@@ -56,7 +56,8 @@ class H2dNonBlocking(Codemod):
         The batch is not in pinned memory, and cannot be. The target is not CUDA, or is not known: from a device to the
         host a copy that does not block is read before it is there. The batch is written on the host after the copy was
         queued. The batch may be an object of a ``collate_fn`` whose ``to`` knows no ``non_blocking``. Another
-        CUDA stream than that of the copy may use the batch.
+        CUDA stream than that of the copy may use the batch. A time is taken from there on, which the copy would be a
+        part of.
 
     Results:
         The same values, bit for bit.
@@ -74,7 +75,7 @@ class H2dNonBlocking(Codemod):
     causes = words(
         """
         converted-on-host framework made-by-hand other-accelerator other-stream perhaps-other-device script-decides
-        unknown-batch unknown-device unpinned-loader written-while-copied
+        times-steps unknown-batch unknown-device unpinned-loader written-while-copied
         """
     )
     examples = (

@@ -415,6 +415,10 @@ FORWARDS = {
         "        self.calls += 1\n",
         "forward counts in self.calls, and each new value compiles it anew (line 15)",
     ),
+    "calls an extension": (
+        "        x = torch.utils.cpp_extension.load('fused', ['fused.cpp']).act(x)\n",
+        "forward calls torch.utils.cpp_extension.load, which is not compiled (line 15)",
+    ),
     "is sparse": (
         "        x = torch.sparse.mm(x, x)\n",
         "forward calls torch.sparse.mm, which is not compiled (line 15)",

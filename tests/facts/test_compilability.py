@@ -20,6 +20,11 @@ from torch import nn
 from torch.autograd import Variable
 def helper(x):
     return x.item()
+class Printing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        print(x)
+        return x
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -80,6 +85,10 @@ def test_it_is_one_graph(body: str) -> None:
         pytest.param("z = torch.FloatTensor(y.size())", "inductor-fault", id="a size that is taken for data"),
         pytest.param("y = torch.fft.fft(y)", "graph-break", id="what is not compiled"),
         pytest.param("g = F.affine_grid(y, y.size())", "dynamic-shapes", id="what fails where sizes differ"),
+        pytest.param("y = Printing.apply(y)", "graph-break", id="a function of its own, which autograd applies"),
+        pytest.param(
+            "y = torch.utils.cpp_extension.load('fast', []).act(y)", "graph-break", id="a function of an extension"
+        ),
     ],
 )
 def test_what_ends_the_graph(body: str, code: str) -> None:

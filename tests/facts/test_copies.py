@@ -22,6 +22,22 @@ loader = DataLoader(torch.zeros(8, 3), pin_memory=True)
         pytest.param("for x in loader:\n    (x * 2).cuda()\n", "converted-on-host", id="what is made of it"),
         pytest.param("for x in loader:\n    x.to(choose())\n", "unknown-device", id="a device that is not known"),
         pytest.param('for x in loader:\n    x.to("xpu")\n', "other-accelerator", id="another accelerator"),
+        pytest.param(
+            "import time\nfor x in loader:\n    x = x.cuda()\n    if x.size(0) == 4:\n        start = time.time()\n",
+            "times-steps",
+            id="a time is taken from there on",
+        ),
+        pytest.param(
+            "import time\nfor x in loader:\n    start = time.time()\n    x = x.cuda()\n",
+            None,
+            id="a time is taken before it",
+        ),
+        pytest.param(
+            "import time\nnet = torch.nn.Linear(3, 3).cuda()\nfor x in loader:\n    x = x.cuda()\n    net(x)\n"
+            "    print(time.time())\n",
+            None,
+            id="a time is taken after the model ran",
+        ),
     ],
 )
 def test_the_reason_is_the_one_that_decides(code: str, why: str | None) -> None:

@@ -15,6 +15,7 @@ from codemods.dataflow.values import (
     Unknown,
     Value,
     in_order,
+    library_names,
     why_unknown,
     without_none,
 )
@@ -26,7 +27,9 @@ from codemods.facts.devices.transfers import from_arrays
 from codemods.facts.devices.writes import why_written
 from codemods.facts.loops import loop_around
 from codemods.facts.loops import place as place_of
+from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
+from codemods.library.diagnostics import reads_clock
 from codemods.library.kinds import Kind, described, may
 
 if TYPE_CHECKING:
@@ -163,7 +166,23 @@ def why_blocking(script: Script, move: Transfer) -> Reason | None:
         or _why_pageable(script, move)
         or why_written(script.flow, move)
         or why_not_ordered(script.flow, move.module, move.call)
+        or _why_timed(script, move)
     )
+
+
+def _why_timed(script: Script, move: Transfer) -> Reason | None:
+    """Why a copy that does not block would be a part of what is timed after it: ``start = time.time()`` comes next."""
+    module, statement = move.module, move.module.statement(move.call)
+    suite = module.suite(statement)
+    for later in suite[suite.index(statement) + 1 :]:
+        for call in own(later, ast.Call):
+            values = script.flow.values(call.func)
+            if any(reads_clock(name) for name in library_names(values)):
+                text = f"a time that is taken from there on ({HERE}) would then hold the copy, too"
+                return Reason("times-steps", text, (at(module, call),))
+            if may(script.flow, values, Kind.MODEL):
+                return None
+    return None
 
 
 def _why_other(move: Transfer) -> Reason | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import External, Made, Tensor, library_names
+from codemods.dataflow.values import Class, External, Made, Method, Tensor, library_names
 from codemods.facts.loops import module_of
 from codemods.facts.models.counting import counted
 from codemods.facts.reason import HERE, Reason, at
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 _TO_PYTHON = frozenset({"item", "tolist", "numpy"})
 _OF_NUMBERS = frozenset({"builtins.int", "builtins.min", "builtins.max"})
 _CONVERTS = frozenset({"builtins.int", "builtins.float", "builtins.bool"})
+_EXTENSIONS = "torch.utils.cpp_extension."
+"""What loads modules of functions in C++ and CUDA, each of which ends the graph."""
 # Parts of PyTorch that Inductor hands back to eager mode.
 _FALLS_BACK = (
-    *("torch.utils.cpp_extension.", "torch.sparse", "torch.quantization.", "torch.ao.quantization.", "torch.fft."),
+    *(_EXTENSIONS, "torch.sparse", "torch.quantization.", "torch.ao.quantization.", "torch.fft."),
     *("torchvision.ops.DeformConv2d", "torchvision.ops.deform_conv2d"),
 )
 
@@ -85,7 +87,18 @@ def code_of(model: Model) -> Iterator[Callee]:
         yield function
         for call in walk(function):
             if isinstance(call, ast.Call):
-                todo.extend(flow.called(call))
+                todo += [*flow.called(call), *_applied(flow, call)]
+
+
+def _applied(flow: Flow, call: ast.Call) -> Iterator[Callee]:
+    """What ``apply`` of an ``autograd.Function`` of the project runs: TorchDynamo traces that, too."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "apply":
+        return
+    for value in flow.values(call.func.value):
+        if isinstance(value, Class) and "torch.autograd.Function" in flow.bases(value.site):
+            forward = flow.method(value.site, "forward")
+            if forward is not None:
+                yield forward
 
 
 def _own(function: Callee) -> Iterator[ast.expr | ast.stmt]:
@@ -108,8 +121,10 @@ def _breaks(flow: Flow, node: ast.AST) -> Reason | None:
 
 
 def _call_breaks(flow: Flow, call: ast.Call) -> Reason | None:
-    callees = (each for each in flow.values(call.func) if isinstance(each, (External, Made)))
-    for name in sorted({each.name for each in callees}):
+    values = flow.values(call.func)
+    names = {each.name for each in values if isinstance(each, (External, Made))}
+    names |= {each.of.name for each in values if isinstance(each, Method) and each.of.name.startswith(_EXTENSIONS)}
+    for name in sorted(names):
         reason = _library_breaks(flow, call, name) or _makes_old_tensor(flow, call, name)
         if reason is not None:
             return reason
