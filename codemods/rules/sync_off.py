@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
+from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import Remove
 from codemods.facts.devices.devices import asks_for_device
@@ -104,9 +104,11 @@ for x in torch.randn(10, 8, 4):
                 yield self.left(each.module, each.statement, each.why_needed)
                 continue
             message = next(text for kind, text in _MESSAGES.items() if kind in each.kinds)
-            needs: Need = "" if Pause.COLLECTION in each.kinds else "cuda"
+            is_collection = Pause.COLLECTION in each.kinds
+            needs: Need = "" if is_collection else "cuda"
+            gain = self.gain if is_collection else UNMEASURED
             edit = Remove(each.module, _whole(script, each.module, each.statement, taken))
-            yield self.rewrites(each.module, each.statement, message, edit, needs=needs)
+            yield self.rewrites(each.module, each.statement, message, edit, gain=gain, needs=needs)
 
 
 def _whole(script: Script, module: Module, statement: ast.stmt, taken: Collection[ast.stmt]) -> ast.stmt:

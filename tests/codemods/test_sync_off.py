@@ -6,7 +6,7 @@ from kit import check_leaves, check_rewrites, check_silent, run
 from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.results import Rewrite
 from autotune_rewrite.rewriting.rewrite import Text, rewrite_project
-from codemods.codemod import Promise
+from codemods.codemod import UNMEASURED, Promise
 from codemods.rules.debug_off import DebugOff
 from codemods.rules.sync_off import SyncOff
 from tests.training import run_script
@@ -114,6 +114,12 @@ def test_the_call_of_a_function_that_only_tidies_up_goes() -> None:
 def test_what_collects_garbage_needs_no_cuda() -> None:
     assert [each.needs for each in run(SyncOff, HEAD + LOOP + "    gc.collect()\n").sites] == [""]
     assert [each.needs for each in run(SyncOff, HEAD + LOOP + "    torch.cuda.empty_cache()\n").sites] == ["cuda"]
+
+
+def test_the_gain_of_collecting_garbage_is_said_of_that_alone() -> None:
+    code = "    torch.cuda.empty_cache()\n    torch.cuda.synchronize()\n    gc.collect()\n"
+
+    assert [each.gain for each in run(SyncOff, HEAD + LOOP + code).sites] == [UNMEASURED, UNMEASURED, SyncOff.gain]
 
 
 # What costs little.
