@@ -610,6 +610,41 @@ def worse(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
     monkeypatch.setattr(verify, "verify", lambda plan, *_, **__: replace(better(plan), **answers))
 
 
+@pytest.mark.parametrize(
+    ("option", "path", "said"),
+    [
+        pytest.param("--html", "no/v.html", "there is no directory no", id="page"),
+        pytest.param("--markdown", "no/v.md", "there is no directory no", id="Markdown"),
+        pytest.param("--html", "data", "it is a directory", id="a directory in the place of a file"),
+        pytest.param("--records", "train.py", "train.py is not a directory", id="a file in the place of records"),
+        pytest.param("--records", "train.py/runs", "train.py is not a directory", id="records below a file"),
+        pytest.param("--tensorboard", "train.py/runs", "train.py is not a directory", id="curves below a file"),
+        pytest.param("--patch", "no/v.patch", "there is no directory no", id="patch"),
+        pytest.param("--output", "no/fast.py", "there is no directory no", id="output"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_runs(
+    torchfast: Run, naive: Path, judged: list[Plan], *, option: str, path: str, said: str
+) -> None:
+    (naive.parent / "data").mkdir()
+    commands: list[tuple[str, ...]] = [("rewrite", "train.py", "--verify", *BITWISE)]
+    if option not in {"--patch", "--output"}:
+        commands.append(("verify", "train.py", "train.py"))
+
+    answers = [torchfast(*command, option, path) for command in commands]
+
+    expected = f"Error: {path}: cannot be written: {said}\n"
+    assert {(each.code, each.out, each.err) for each in answers} == {(2, "", expected)}
+    assert judged == []
+
+
+def test_a_directory_of_records_need_not_be_there(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
+    answer = torchfast("rewrite", "train.py", "--verify", *BITWISE, "--records", "new/runs")
+
+    assert (answer.code, len(judged)) == (0, 1)
+    assert [each.name for each in naive.parent.iterdir()] == ["train.py"]
+
+
 def test_verify_runs_the_result_as_if_it_lay_beside_the_script(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
     answer = torchfast("rewrite", "train.py", "--verify", *BITWISE)
 
@@ -1202,14 +1237,6 @@ def test_a_rewrite_s_page_shows_its_change(torchfast: Run, naive: Path, judged: 
     assert "original: train.py; rewritten: train.py, rewritten" in page
     assert 'pin_memory=<span class="k">True</span>' in page
     assert len(judged) == 1
-
-
-def test_a_report_that_cannot_be_written_is_one_line(torchfast: Run, plans: list[Plan]) -> None:
-    answer = torchfast("verify", "a.py", "b.py", "--markdown", "missing/report.md")
-
-    assert answer.code == 2
-    assert answer.err == "Error: missing/report.md: not written: no such file or directory\n"
-    assert len(plans) == 1
 
 
 def test_records_and_curves_are_those_of_the_last_runs(

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from autotune_rewrite.cli.faults import Fault
-from autotune_rewrite.cli.findings import say
+from autotune_rewrite.cli.faults import Fault, as_fault
+from autotune_rewrite.cli.findings import STDIN, say
 from autotune_rewrite.cli.helping import Explained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from autotune_rewrite.project.revisions import Revision
     from autotune_rewrite.report.verdict_page import Changed
@@ -145,6 +145,10 @@ def with_running(command: Callable[..., None]) -> Callable[..., None]:
             problem = check_pattern(choices["metric"])
             if problem is not None:
                 raise Fault(problem)
+        if values.get("verify", True):
+            results = (Path(each) for name in ("patch", "output") if (each := values.get(name)) not in (None, STDIN))
+            reports = (written["markdown"], written["html"])
+            refuse_unwritable((*reports, *results), (written["records"], written["tensorboard"]))
         fields = {name: value for name, value in choices.items() if value not in (None, ())}
         command(running=Running(fields, **written, given=tuple(given)), **values)
 
@@ -189,6 +193,21 @@ def with_running(command: Callable[..., None]) -> Callable[..., None]:
     for decorate in reversed(running):
         chosen = decorate(chosen)
     return chosen
+
+
+def refuse_unwritable(files: Iterable[Path | None], directories: Iterable[Path | None] = ()) -> None:
+    """Refuse, before anything runs, what was asked for and could not be written after all runs.
+
+    Raises:
+        Fault: One of them cannot be written.
+    """
+    from autotune_rewrite.project import files as project_files
+
+    with as_fault():
+        for each in filter(None, files):
+            project_files.refuse_unwritable(each)
+        for each in filter(None, directories):
+            project_files.refuse_unwritable(each, is_directory=True)
 
 
 def script_file(name: str, *, is_module: bool) -> Path:

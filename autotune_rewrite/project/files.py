@@ -187,6 +187,39 @@ def write(path: str, data: bytes) -> None:
         raise FileError(path, f"not written: {_reason(error)}") from error
 
 
+def refuse_unwritable(path: Path, *, is_directory: bool = False) -> None:
+    """Refuse, before work that takes long, what could not be written after it.
+
+    Args:
+        path: A file, whose directory has to be there; or a directory, which need not be there.
+        is_directory: Which of the two it is.
+
+    Raises:
+        FileError: it cannot be written.
+    """
+    try:
+        problem = _problem_of_directory(path) if is_directory else _problem_of_file(path)
+    except OSError as error:
+        problem = _reason(error)
+    if problem:
+        raise FileError(str(path), f"cannot be written: {problem}")
+
+
+def _problem_of_file(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f"there is no directory {path.parent}"
+    if path.is_dir():
+        return "it is a directory"
+    return "" if os.access(path if path.exists() else path.parent, os.W_OK) else "permission denied"
+
+
+def _problem_of_directory(path: Path) -> str:
+    there = next(each for each in (path, *path.parents, Path()) if each.exists())
+    if not there.is_dir():
+        return f"{there} is not a directory"
+    return "" if os.access(there, os.W_OK) else "permission denied"
+
+
 class Excludes(Protocol):
     """Which files and directories the user wants left out."""
 

@@ -53,6 +53,12 @@ def worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[World],
         pytest.param(
             ("a.py", "--time-budget", "4"), "--time-budget is not for tune: --budget says", id="another budget"
         ),
+        pytest.param(
+            ("a.py", "--html", "no/t.html"), "no/t.html: cannot be written: there is no directory no", id="no directory"
+        ),
+        pytest.param(
+            ("a.py", "--patch", "no/t.patch"), "no/t.patch: cannot be written: there is no directory no", id="patch"
+        ),
         pytest.param(("a.py", "--device", "simulated"), "what is simulated has no times", id="a simulated device"),
         pytest.param(("none.py",), "none.py: no such file", id="no script"),
     ],
