@@ -369,6 +369,54 @@ def test_paths_are_those_of_the_repository(
     assert {each["path"] for each in request["comments"]} == {"sub/train.py"}
 
 
+@pytest.fixture
+def renamed(git: Git, naive: Path) -> Git:
+    """The same repository, whose branch `work` comes from where it was, and has the script under another name."""
+    git("config", "diff.renames", "false")
+    git("checkout", "main")
+    (naive.parent / "sub").mkdir()
+    naive.write_text(NAIVE)
+    git("commit", "-am", "third")
+    git("checkout", "-b", "renamed")
+    git("mv", "train.py", "sub/[t] run.py")
+    git("commit", "-m", "fourth")
+    return git
+
+
+@pytest.mark.usefixtures("renamed")
+@pytest.mark.parametrize("command", [("review", "--base"), ("check", "--diff-base")], ids=" ".join)
+def test_a_file_that_was_renamed_was_not_changed(torchfast: Torchfast, command: tuple[str, str]) -> None:
+    answer = torchfast(command[0], ".", *RULES, command[1], "main")
+
+    nothing = "### torchfast: nothing found, on lines changed since main\n" if command[0] == "review" else ""
+    assert (answer.code, answer.out, answer.err) == (0, nothing, "")
+
+
+def test_of_a_renamed_file_the_changed_lines_count(torchfast: Torchfast, renamed: Git, naive: Path) -> None:
+    script = naive.parent / "sub" / "[t] run.py"
+    script.write_text("# new\n" + NAIVE.replace("num_workers=2)", "num_workers=2)  # new"))
+    renamed("commit", "-am", "fifth")
+    arguments = ("review", ".", "--base", "main", "--select", "loader-pin,h2d-non-blocking")
+
+    github = json.loads(torchfast(*arguments, "--format", "github").out)
+    _, thread = json.loads(torchfast(*arguments, "--format", "gitlab").out)
+
+    assert [(each["path"], each["line"]) for each in github["comments"]] == [("sub/[t] run.py", 9)]
+    position = {name: thread["position"].get(name) for name in ("old_path", "new_path", "old_line", "new_line")}
+    assert position == {"old_path": "train.py", "new_path": "sub/[t] run.py", "old_line": None, "new_line": 9}
+
+
+def test_lines_of_a_renamed_file_that_stayed_have_their_old_numbers(renamed: Git, naive: Path) -> None:
+    script = naive.parent / "sub" / "[t] run.py"
+    script.write_text(f"# new\n{NAIVE}")
+    renamed("commit", "-am", "fifth")
+
+    lines = shown_lines(str(script), "main")
+
+    assert lines is not None
+    assert {line: each.before for line, each in lines.items()} == {1: None, 2: 1, 3: 2, 4: 3}
+
+
 @pytest.mark.usefixtures("git")
 def test_what_is_not_committed_is_noted_beside_comments(torchfast: Torchfast, naive: Path) -> None:
     naive.write_text(NAIVE.replace("import torch\n", "import torch\n\n", 1))

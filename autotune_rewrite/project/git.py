@@ -51,7 +51,8 @@ def has_uncommitted_changes(path: str) -> bool:
 def changed_lines(path: str, revision: str) -> list[range] | None:
     """The lines of a file, from 1, that were changed since a revision; None where git had no such file then.
 
-    What counts is what was done since the line of work here left that of the revision.
+    What counts is what was done since the line of work here left that of the revision. A file that was renamed, as git
+    finds by what is in it, is the file that it was.
 
     Raises:
         FileError: when git is not there, does not know the revision, or has no such file.
@@ -128,9 +129,17 @@ def commits(path: str, revision: str) -> Commits:
 
 def path_in_repository(path: str) -> str:
     """A file as its repository names it; as it is given where there is none."""
-    target = Path(os.path.realpath(path))
-    prefix = _git(target.parent, "rev-parse", "--show-prefix")
-    return path if prefix is None else f"{prefix.removesuffix(chr(10))}{target.name}"
+    found = _in_repository(path)
+    return path if found is None else found[1]
+
+
+def path_before(path: str, revision: str) -> str:
+    """A file as its repository named it before what was done since a revision; as now where git had no such file.
+
+    Raises:
+        FileError: when git is not there, or does not know the revision.
+    """
+    return _name_before(path, _known_base(path, revision)) or path_in_repository(path)
 
 
 def _directory(path: str) -> Path:
@@ -140,19 +149,62 @@ def _directory(path: str) -> Path:
 
 def _diff(path: str, revision: str, *, context: int) -> str | None:
     """What was changed in a file; None where git had no such file then."""
-    target = Path(os.path.realpath(path))
-    base = _base(target.parent, revision)
-    if base is None:
-        raise FileError(path, f"git knows no revision {revision!r} there")
-    name = f"./{target.name}"
-    if not _git(target.parent, "ls-tree", base, "--", name):
+    base = _known_base(path, revision)
+    before, found = _name_before(path, base), _in_repository(path)
+    if before is None or found is None:
         return None
-    # What users configure about diffs is for people.
-    plain = ("--no-color", "--no-ext-diff", "--no-textconv", f"--unified={context}", "--inter-hunk-context=0")
-    said = _git(target.parent, "diff", *plain, base, "--", name)
+    top, name = found
+    names = (f":(literal){each}" for each in dict.fromkeys((before, name)))
+    said = _git(top, "diff", *_PLAIN, f"--unified={context}", "--inter-hunk-context=0", base, "--", *names)
     if said is None:
         raise FileError(path, f"git cannot say what was changed since {revision}")
     return said
+
+
+_PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames")
+"""What users configure about diffs is for people."""
+
+
+def _known_base(path: str, revision: str) -> str:
+    base = _base(_directory(path), revision)
+    if base is None:
+        raise FileError(path, f"git knows no revision {revision!r} there")
+    return base
+
+
+def _name_before(path: str, base: str) -> str | None:
+    """A file as its repository named it at a commit; None where that has no such file."""
+    found = _in_repository(path)
+    if found is None:
+        return None
+    top, name = found
+    is_there = _git(top, "rev-parse", "--verify", "--quiet", f"{base}:{name}")
+    return name if is_there else _renamed(top, base).get(name)
+
+
+@cache
+def _renamed(top: Path, base: str) -> dict[str, str]:
+    """The files of a repository that were renamed since a commit, with their names at it."""
+    said = _git(top, "diff", *_PLAIN, "--diff-filter=R", "--name-status", "-z", base) or ""
+    words = said.split("\0")  # how alike they are, the old name and the new one, in turn
+    return dict(zip(words[2::3], words[1::3], strict=False))
+
+
+def _in_repository(path: str) -> tuple[Path, str] | None:
+    """The root of a file's repository, and its path from there."""
+    target = Path(os.path.realpath(path))
+    found = _repository(target.parent)
+    return None if found is None else (found[0], f"{found[1]}{target.name}")
+
+
+@cache
+def _repository(directory: Path) -> tuple[Path, str] | None:
+    """The root of a directory's repository, and what names begin with that it has in this directory."""
+    said = _git(directory, "rev-parse", "--show-toplevel", "--show-prefix")
+    if not said:
+        return None
+    top, prefix, *_ = said.split("\n")
+    return Path(top), prefix
 
 
 @cache

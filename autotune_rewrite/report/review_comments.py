@@ -55,7 +55,9 @@ def as_gitlab(review: Review) -> str:
     commits = git.commits(_somewhere(review), review.revision)
     position = {"base_sha": commits.base, "start_sha": commits.revision, "head_sha": commits.head}
     threads: list[dict[str, Any]] = [{"body": as_markdown(elsewhere)}]
-    threads += ({"body": _body(each, review, gitlab=True), "position": _of_gitlab(each, position)} for each in comments)
+    threads += (
+        {"body": _body(each, review, gitlab=True), "position": _of_gitlab(each, review, position)} for each in comments
+    )
     return json.dumps(threads, indent=2)
 
 
@@ -70,15 +72,15 @@ def _of_github(comment: Comment, review: Review) -> dict[str, Any]:
     return {"path": git.path_in_repository(comment.change.path), **lines, "body": _body(comment, review, gitlab=False)}
 
 
-def _of_gitlab(comment: Comment, commits: Mapping[str, str]) -> dict[str, Any]:
-    path = git.path_in_repository(comment.change.path)
+def _of_gitlab(comment: Comment, review: Review, commits: Mapping[str, str]) -> dict[str, Any]:
+    path = comment.change.path
     # A line that stayed is known by both of its numbers.
     old = {} if comment.before is None else {"old_line": comment.before}
     return {
         **commits,
         "position_type": "text",
-        "old_path": path,
-        "new_path": path,
+        "old_path": git.path_before(path, review.revision),
+        "new_path": git.path_in_repository(path),
         "new_line": comment.end_line,
         **old,
     }
