@@ -60,6 +60,11 @@ CONDITIONS = {
         "else:\n    model.cuda()\n",
         "True",
     ),
+    "it is made and moved in a branch": (
+        "import sys\nfrom torchvision.models import resnet50\nif len(sys.argv) > 1:\n    model = resnet18().cuda()\n"
+        "elif sys.argv:\n    model = resnet50()\n    model = model.cuda()\nelse:\n    raise ValueError\n",
+        "True",
+    ),
     "the function that makes the model moves it": (
         "def make():\n    model = resnet18()\n    model.cuda()\n    return model\nmodel = make()\n",
         "True",

@@ -117,7 +117,9 @@ def _test(script: Script, made: Construction, model: Value, place: ast.stmt) -> 
             text = f"whether its model goes to CUDA is not known ({HERE}): {unknown.device.reason}"
             return Reason("unknown-device", text, (at(unknown.module, unknown.call),))
         return Reason("no-cuda", "its model is not moved to CUDA in this file")
-    before = [each for each in to_cuda if _way(script, each, model, to_cuda).has_run(made.module, place)]
+    before = [
+        each for each in to_cuda if any(way.has_run(made.module, place) for way in _ways(script, each, model, to_cuda))
+    ]
     if not before:
         last = to_cuda[-1]
         text = f"its model is not seen to be on the device already when it is made ({HERE}):"
@@ -189,10 +191,11 @@ def _is_dotted_name(node: ast.expr) -> bool:
 # What has run before.
 
 
-def _lifted(move: Transfer, others: Sequence[Transfer]) -> ast.stmt:
-    """The statement after which the model is on the device wherever that is CUDA.
+def _lifted(move: Transfer, others: Sequence[Transfer], made: Values = frozenset()) -> ast.stmt:
+    """The statement after which the models are on the device wherever that is CUDA.
 
-    It is the ``if use_cuda:`` around the move, and an ``if`` in whose branches the others are moves, too.
+    It is the ``if use_cuda:`` around the move, an ``if`` in whose branches the others are moves, too, and one in whose
+    branch what is made is made: there is none of it where another branch is run.
     """
     module = move.module
     tests = [each.test for each in move.cuda_branches]
@@ -200,20 +203,28 @@ def _lifted(move: Transfer, others: Sequence[Transfer]) -> ast.stmt:
     while isinstance(parent := module.parent(statement), ast.If):
         arms = [parent.body, parent.orelse]
         is_for_cuda = any(each is parent.test for each in tests)
-        if not is_for_cuda and not all(any(_holds(each, other) for other in others for each in arm) for arm in arms):
+        is_moved_in_all = all(any(_holds(each, other.call) for other in others for each in arm) for arm in arms)
+        if not (is_for_cuda or is_moved_in_all or _are_made_in(module.suite(statement), made)):
             break
         statement = parent
     return statement
 
 
-def _holds(statement: ast.stmt, move: Transfer) -> bool:
-    return any(each is move.call for each in walk(statement))
+def _are_made_in(suite: Sequence[ast.stmt], models: Values) -> bool:
+    sites = [each.site for each in models]
+    return bool(sites) and all(site is not None and any(_holds(each, site) for each in suite) for site in sites)
 
 
-def _way(script: Script, move: Transfer, model: Value, others: Sequence[Transfer]) -> _Way:
+def _holds(statement: ast.stmt, node: ast.AST) -> bool:
+    return any(each is node for each in walk(statement))
+
+
+def _ways(script: Script, move: Transfer, model: Value, others: Sequence[Transfer]) -> Iterator[_Way]:
+    """Statements of which each has the model on the device: inside the branch that makes it, and behind that."""
     moved = script.flow.values(move.receiver)
-    mine = moved & frozenset(_owners(script, model))
-    return _Way(script.flow, mine or moved, move.module, _lifted(move, others))
+    mine = moved & frozenset(_owners(script, model)) or moved
+    anchors = (_lifted(move, others), _lifted(move, others, mine))
+    yield from (_Way(script.flow, mine, move.module, each) for each in dict.fromkeys(anchors))
 
 
 @dataclass(frozen=True, eq=False)
