@@ -31,11 +31,12 @@ class LoaderBatchedIndex(Codemod):
         them. A ``TensorDataset`` takes a list of indices, too: one operation for each of its tensors.
 
     When it is left:
-        The loader has workers, or a sampler or ``collate_fn`` of its own. Its data set may be something else than a
-        ``TensorDataset``, or parts of one; it joins several; or it is not known that the items of its tensors lie in
-        memory in the order of their axes: a batch that is indexed lies as they do. Something else of the loader is
-        used than its batches, its length and its data set: it has no ``batch_size`` any more. A framework runs the
-        loop, and may make samplers of its own. Its data set or its generator has no name.
+        The loader surely has workers, or has a sampler or ``collate_fn`` of its own. Its data set may be
+        something else than a ``TensorDataset``, or parts of one; it joins several; or it is not known that the
+        items of its tensors lie in memory in the order of their axes: a batch that is indexed lies as they do.
+        Something else of the loader is used than its batches, its length and its data set: it has no
+        ``batch_size`` any more. A framework runs the loop, and may make samplers of its own. Its data set or
+        its generator has no name.
 
     Results:
         The same batches in the same order, bit for bit: the samplers draw what they drew before.

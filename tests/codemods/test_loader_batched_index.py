@@ -92,6 +92,16 @@ def test_a_loader_that_does_not_shuffle_reads_in_order() -> None:
     rewrites(before, after, WITH_SEQUENTIAL)
 
 
+def test_workers_are_the_users_choice() -> None:
+    asked = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+    before = "loader = DataLoader(data, batch_size=8, num_workers=args.workers)"
+    after = (
+        "loader = DataLoader(data, batch_size=None, num_workers=args.workers,\n"
+        "                    sampler=BatchSampler(SequentialSampler(data), 8, drop_last=False))"
+    )
+    rewrites(asked + before, asked + after, WITH_SEQUENTIAL)
+
+
 def test_a_name_that_is_imported_already_is_used() -> None:
     imports = "import torch\nimport torch.utils.data as td\n\n"
     data = "data = td.TensorDataset(torch.randn(1000, 8))\n"

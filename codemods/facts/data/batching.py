@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import argument_of
-from codemods.dataflow.values import NONE, Literal, Made, without_none
+from codemods.dataflow.values import NONE, Choice, Literal, Made, without_none
 from codemods.facts.data.decoded import decoded, innermost
 from codemods.facts.data.layout import why_not_in_order
 from codemods.facts.data.loader_use import why_reading_is_unknown
@@ -72,7 +72,8 @@ def _why_not_cut(loader: Loader) -> Reason | None:
         if name in given and given[name].values != {NONE}:
             return Reason("other-arguments", f"its batches are made by a {name} of its own")
     workers = given.get("num_workers")
-    if workers is not None and not _is(workers, 0):
+    # Whatever number the user chooses, the batches are the same, and each takes less to make.
+    if workers is not None and not _is(workers, 0) and not all(isinstance(each, Choice) for each in workers.values):
         text = "its batches are made in worker processes, from which each has to be sent:"
         return Reason("script-decides", text, remedy="take num_workers away, as the data set is in memory")
     if "batch_size" not in given or _is(given["batch_size"], 1):
