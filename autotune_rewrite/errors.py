@@ -29,3 +29,7 @@ class FileError(Exception):
 
 class NotPythonError(FileError):
     """A file that is not Python, or not yet, as while it is written."""
+
+
+class NoPythonFilesError(FileError):
+    """A directory in which there is nothing to look at."""

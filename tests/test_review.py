@@ -130,11 +130,17 @@ def test_without_a_remote_the_user_has_to_say(torchfast: Torchfast) -> None:
         pytest.param(
             ("train.py", "--base", "main", "--output-file", "no/where.md"), "no/where.md: .*", id="cannot be written"
         ),
+        pytest.param(
+            (".", "other", "--base", "main"),
+            r"\. and other are not in one repository, and a review is of one",
+            id="two repositories",
+        ),
     ],
 )
 @pytest.mark.usefixtures("git")
 def test_a_fault_is_one_line(torchfast: Torchfast, naive: Path, arguments: tuple[str, ...], said: str) -> None:
     (naive.parent / "other.json").write_text("[]")
+    subprocess.run(["git", "init", "other"], cwd=naive.parent, check=True, capture_output=True)
 
     answer = torchfast("review", *arguments)
 
@@ -142,16 +148,132 @@ def test_a_fault_is_one_line(torchfast: Torchfast, naive: Path, arguments: tuple
     assert re.fullmatch(f"Error: {said}\n", answer.err)
 
 
-@pytest.mark.usefixtures("git")
-def test_a_file_that_cannot_be_read_is_told(torchfast: Torchfast, naive: Path) -> None:
-    (naive.parent / "broken.py").write_text("import torch\ndef f(:\n")
+@pytest.mark.parametrize("content", [b"import torch\ndef f(:\n", b"import torch\n\0\n"], ids=["no Python", "no text"])
+@pytest.mark.parametrize("before", [None, b"import torch\n"], ids=["new", "changed"])
+def test_a_file_of_the_branch_that_cannot_be_read_is_told(
+    torchfast: Torchfast, git: Git, naive: Path, *, before: bytes | None, content: bytes
+) -> None:
+    broken = naive.parent / "broken.py"
+    if before is not None:
+        broken.write_bytes(before)
+        git("add", ".")
+        git("commit", "-m", "third")
+    broken.write_bytes(content)
 
-    answer = torchfast("review", ".", "--base", "main", *RULES)
+    answer = torchfast("review", ".", "--base", "HEAD" if before else "main", *RULES)
 
     assert answer.code == 2
-    assert "broken.py:2: not Python 3" in answer.err
-    assert re.search(r"^- broken\.py:2: not Python 3", answer.out, re.MULTILINE)
-    assert "<code>loader-pin</code>" in answer.out
+    assert answer.err.startswith("broken.py:2: not ")
+    assert re.search(r"^- broken\.py:2: not ", answer.out, re.MULTILINE)
+
+
+def test_what_the_branch_did_not_touch_fails_nothing(torchfast: Torchfast, git: Git, naive: Path) -> None:
+    git("checkout", "main")
+    (naive.parent / "old.py").write_text("import torch\nprint 1\n")
+    git("add", ".")
+    git("commit", "-m", "third")
+    git("checkout", "-b", "more")
+    naive.write_text(NAIVE)
+    git("mv", "old.py", "older.py")
+    git("commit", "-am", "fourth")
+
+    answer = torchfast("review", "--base", "main", *RULES)
+
+    assert (answer.code, answer.err) == (0, "note: not changed since main, and cannot be read: older.py\n")
+    assert "3 changes" in answer.out
+    assert "older.py" not in answer.out
+    assert torchfast("review", "--base", "main", *RULES, "--quiet").err == ""
+
+
+def test_a_configuration_that_cannot_be_read_fails_whoever_wrote_it(
+    torchfast: Torchfast, git: Git, naive: Path
+) -> None:
+    (naive.parent / "pyproject.toml").write_text("[tool.torchfast")
+    git("add", ".")
+    git("commit", "-m", "third")
+
+    answer = torchfast("review", "--base", "HEAD")
+
+    assert answer.code == 2
+    assert answer.err.startswith(f"{naive.parent / 'pyproject.toml'}: is not TOML")
+
+
+@pytest.mark.parametrize("path", [".", "train.py", "src"])
+def test_what_the_branch_took_away_fails_nothing(torchfast: Torchfast, git: Git, naive: Path, path: str) -> None:
+    git("checkout", "main")
+    (naive.parent / "src").mkdir()
+    (naive.parent / "src" / "a.py").write_text(NAIVE)
+    git("add", ".")
+    git("commit", "-m", "third")
+    git("checkout", "-b", "less")
+    git("rm", "-r", "train.py", "src")
+    git("commit", "-m", "fourth")
+
+    answer = torchfast("review", path, "--base", "main")
+
+    why = "no Python files in this directory" if path == "." else "no such file or directory"
+    nothing = "### torchfast: nothing found, on lines changed since main\n"
+    assert (answer.code, answer.out, answer.err) == (0, nothing, f"note: {path}: {why}\n")
+
+
+@pytest.mark.usefixtures("git")
+def test_what_was_never_there_is_told(torchfast: Torchfast) -> None:
+    answer = torchfast("review", "gone.py", "--base", "main")
+
+    assert (answer.code, answer.err) == (2, "gone.py: no such file or directory\n")
+
+
+def test_a_repository_that_lies_in_another_is_not_reviewed(torchfast: Torchfast, git: Git, naive: Path) -> None:
+    git("init", "-b", "trunk", "other")
+    (naive.parent / "other" / "train.py").write_text(NAIVE)
+    (naive.parent / "other" / "broken.py").write_text("import torch\nprint 1\n")
+
+    answer = torchfast("review", "--base", "main", *RULES, "--quiet")
+
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == review(torchfast)
+
+
+# --- where the branch comes from --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shallow(git: Git, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone with the last commits of `work` and of `origin/main`, and nothing of what was before."""
+    clone = tmp_path_factory.mktemp("clones") / "clone"
+    url = f"file://{git('rev-parse', '--show-toplevel')}"
+    git("clone", "--depth", "1", "--branch", "work", "--no-single-branch", url, str(clone))
+    return clone
+
+
+SHALLOW = (
+    "git knows no commit that HEAD and origin/main have in common: this clone is shallow "
+    "(`git fetch --unshallow`, or `fetch-depth: 0` in a workflow, brings the history)"
+)
+
+
+def test_a_clone_without_history_is_not_reviewed(torchfast: Torchfast, shallow: Path) -> None:
+    answer = torchfast("review", shallow, "--base", "origin/main")
+
+    assert (answer.code, answer.out, answer.err) == (2, "", f"Error: {shallow}: {SHALLOW}\n")
+
+
+def test_a_check_of_a_clone_without_history_says_what_it_compared_with(torchfast: Torchfast, shallow: Path) -> None:
+    answer = torchfast("check", shallow, *RULES, "--diff-base", "origin/main")
+
+    note = f"note: {SHALLOW}; lines count as changed that differ from those of origin/main itself\n"
+    assert (answer.code, answer.err) == (1, note)
+    assert torchfast("check", shallow, *RULES, "--diff-base", "origin/main", "--quiet").err == ""
+
+
+def test_a_branch_of_its_own_is_not_reviewed(torchfast: Torchfast, git: Git) -> None:
+    git("checkout", "--orphan", "alone")
+    git("commit", "-m", "first of its own")
+
+    answer = torchfast("review", "--base", "main")
+
+    why = "git knows no commit that HEAD and main have in common: their histories are separate"
+    assert (answer.code, answer.out, answer.err) == (2, "", f"Error: .: {why}\n")
 
 
 def test_a_notebook_is_told_without_lines(torchfast: Torchfast, git: Git, naive: Path) -> None:

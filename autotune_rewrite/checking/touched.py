@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune_rewrite.errors import NoPythonFilesError
 from autotune_rewrite.project import git
+from autotune_rewrite.project.files import is_python
 
 if TYPE_CHECKING:
+    from autotune_rewrite.errors import FileError
     from autotune_rewrite.rewriting.results import Rewrite, Site
 
 
@@ -32,6 +36,8 @@ class Touched:
     """Which changes of a rewrite stand, or are made, on lines changed since a revision: asked as a user is."""
 
     revision: str
+    root: Path | None
+    """The repository that is meant: nothing is touched in others that lie in it."""
     _changed: dict[str, list[range] | None] = field(default_factory=dict)
 
     def __call__(self, path: str, site: Site, texts: object) -> bool:  # noqa: ARG002 - as one that asks
@@ -40,12 +46,33 @@ class Touched:
         Raises:
             FileError: when git cannot say what was changed.
         """
+        if not self.may_have(path):
+            return False
         if path not in self._changed:
             self._changed[path] = git.changed_lines(path, self.revision)
         changed = self._changed[path]
         if changed is None or path.endswith(".ipynb"):
             return changed is None or bool(changed)
         return _touches(site, changed)
+
+    def may_have(self, path: str) -> bool:
+        """Whether a file is of the repository that is meant."""
+        return git.root(path) == self.root
+
+    def is_to_blame(self, error: FileError) -> bool:
+        """Whether what is wrong is so of a file that the change touches, or of what was asked for.
+
+        Raises:
+            FileError: when git cannot say what was changed.
+        """
+        path = Path(error.path)
+        if isinstance(error, NoPythonFilesError):
+            return False
+        if not path.exists():
+            return not git.was_there(error.path, self.revision)
+        if not is_python(str(path.parent), path.name):
+            return True  # a configuration counts whoever changed it
+        return self.may_have(error.path) and git.changed_lines(error.path, self.revision) != []
 
 
 def _touches(site: Site, changed: list[range]) -> bool:

@@ -27,6 +27,7 @@ class Narrowing:
         self._path = baseline
         self._baseline = None if baseline is None else _read(baseline)
         self._revision = diff_base
+        self._apart = ""
 
     def __call__(self, rewrite: Rewrite) -> Rewrite:
         """The same with fewer findings.
@@ -40,18 +41,25 @@ class Narrowing:
             rewrite = with_measured(rewrite)
         if self._revision is not None:
             from autotune_rewrite.checking.touched import only_touched
+            from autotune_rewrite.project.git import why_apart
 
             with as_fault():
                 rewrite = only_touched(rewrite, self._revision)
+            if rewrite.sites:
+                self._apart = self._apart or why_apart(rewrite.path, self._revision)
         return rewrite if self._baseline is None else self._baseline.without_known(rewrite)
 
     def end(self, *, quiet: bool) -> None:
-        """Say what the baseline left out, and whether it is out of date."""
+        """Say what lines were compared with, what the baseline left out, and whether it is out of date."""
+        if self._apart and not quiet:
+            say(f"note: {self._apart}; lines count as changed that differ from those of {self._revision} itself")
+        if self._baseline is not None and not quiet:
+            self._say_what_is_known(self._baseline)
+
+    def _say_what_is_known(self, baseline: Baseline) -> None:
         from autotune_rewrite.report.summary import counted
 
-        if self._baseline is None or quiet:
-            return
-        left_out, gone = self._baseline.left_out, self._baseline.gone
+        left_out, gone = baseline.left_out, baseline.gone
         if left_out:
             say(f"note: {self._path} knows {counted(left_out, 'finding')}")
         if gone:

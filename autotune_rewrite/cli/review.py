@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from autotune_rewrite.cli.selection import Chosen, with_selection
 from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
+    from autotune_rewrite.project.git import Commits
     from autotune_rewrite.report.review import Review
     from autotune_rewrite.rewriting.results import Rewrite
     from autotune_rewrite.verify.judgement import Judgement
@@ -59,19 +61,22 @@ def review(  # noqa: PLR0913 - the command line has these options
     chosen: Chosen,
 ) -> None:
     """Say what of the lines that a branch changed could be faster, for a pull request."""
-    from autotune_rewrite.report.review import Review as Found
+    from autotune_rewrite.report.review import Review
 
     if STDIN in paths:
         raise Fault("review needs files, not standard input")
     judgement = None if verified is None else _judgement(verified)
-    revision = _revision(paths[0], base)
-    with as_fault():  # a path may lie in no repository, or in another one
-        rewrites, errors, not_utf8 = _found(paths, chosen, revision)
-    for each in errors:
+    revision, commits = _compared(paths, base)
+    with as_fault():
+        found = _found(paths, chosen, revision)
+    for each in found.errors:
         say(str(each))
     if not quiet:
-        _say_what_is_not_committed(rewrites, form)
-    text = _rendered(Found(rewrites, revision, judgement, errors, not_utf8=not_utf8), form)
+        _say_what_is_passed_over(found, revision)
+        _say_what_is_not_committed(found.rewrites, form)
+    text = _rendered(
+        Review(found.rewrites, revision, commits, judgement, found.errors, not_utf8=frozenset(found.not_utf8)), form
+    )
     if output_file is None:
         click.echo(text)
     else:
@@ -79,17 +84,21 @@ def review(  # noqa: PLR0913 - the command line has these options
 
         with as_fault():
             write(output_file, f"{text}\n".encode(errors="surrogateescape"))
-    sys.exit(2 if errors else 0)
+    sys.exit(2 if found.errors else 0)
 
 
-def _revision(path: str, base: str | None) -> str:
-    """Since when the branch was changed."""
+def _compared(paths: tuple[str, ...], base: str | None) -> tuple[str, Commits]:
+    """Since when the branch was changed, and the commits that this is between."""
     from autotune_rewrite.project import git
 
+    first = paths[0]
     with as_fault():
-        revision = git.default_revision(path) if base is None else base
-        git.commits(path, revision)
-    return revision
+        revision = git.default_revision(first) if base is None else base
+        commits = git.commits(first, revision)
+    other = next((each for each in paths if git.root(each) != git.root(first)), None)
+    if other is not None:
+        raise Fault(f"{first} and {other} are not in one repository, and a review is of one")
+    return revision, commits
 
 
 def _judgement(path: Path) -> Judgement:
@@ -103,22 +112,44 @@ def _judgement(path: Path) -> Judgement:
         raise Fault(str(error)) from error
 
 
-def _found(
-    paths: tuple[str, ...], chosen: Chosen, revision: str
-) -> tuple[list[Rewrite], list[FileError], frozenset[str]]:
-    """What becomes of the lines that were changed, what is wrong with files, and which are not in UTF-8."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is below some paths."""
+
+    rewrites: list[Rewrite] = field(default_factory=list)
+    """What becomes of the lines that were changed."""
+    errors: list[FileError] = field(default_factory=list)
+    """What is wrong with files that were changed."""
+    passed: list[FileError] = field(default_factory=list)
+    """What is wrong that the branch is not to blame for."""
+    not_utf8: set[str] = field(default_factory=set)
+
+
+def _found(paths: tuple[str, ...], chosen: Chosen, revision: str) -> Found:
     from autotune_rewrite.checking.touched import Touched, only_touched
+    from autotune_rewrite.project import git
     from autotune_rewrite.rewriting import batch
 
-    rewrites, errors, not_utf8 = [], [], set()
-    for result in batch.run_in_units(paths, chosen.options(), Touched(revision)):
+    found = Found()
+    touched = Touched(revision, git.root(paths[0]))
+    for result in batch.run_in_units(paths, chosen.options(), touched):
         if isinstance(result, FileError):
-            errors.append(result)
-        else:
-            rewrites.append(only_touched(result.rewrite, revision))
+            (found.errors if touched.is_to_blame(result) else found.passed).append(result)
+        elif touched.may_have(result.source.path):
+            found.rewrites.append(only_touched(result.rewrite, revision))
             if result.source.text.encode() != result.source.data:
-                not_utf8.add(result.source.path)
-    return rewrites, errors, frozenset(not_utf8)
+                found.not_utf8.add(result.source.path)
+    return found
+
+
+def _say_what_is_passed_over(found: Found, revision: str) -> None:
+    """What is wrong with files as they were is no matter of the branch's, and yet nothing is known of them."""
+    as_before = [each.path for each in found.passed if Path(each.path).is_file()]
+    if as_before:
+        say(f"note: not changed since {revision}, and cannot be read: {', '.join(as_before)}")
+    for each in found.passed:
+        if each.path not in as_before:
+            say(f"note: {each}")
 
 
 def _say_what_is_not_committed(rewrites: list[Rewrite], form: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from autotune_rewrite.errors import FileError
+from autotune_rewrite.errors import FileError, NoPythonFilesError
 from autotune_rewrite.project import notebooks
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def python_files(paths: Iterable[str], excludes: Excludes = _nothing) -> Iterato
                 seen.add(real)
                 yield file
         if not found:
-            yield FileError(path, "no Python files in this directory")
+            yield NoPythonFilesError(path, "no Python files in this directory")
 
 
 def _walk(root: Path, excludes: Excludes) -> Iterator[str]:
@@ -268,9 +268,13 @@ def _walk(root: Path, excludes: Excludes) -> Iterator[str]:
             and not excludes(here / each, directory=True)
         )
         for file in sorted(files):
-            is_python = file.endswith((".py", ".ipynb")) or is_command(name, file)
-            if is_python and not ignores.cover(here / file) and not excludes(here / file):
+            if is_python(name, file) and not ignores.cover(here / file) and not excludes(here / file):
                 yield str(here / file)
+
+
+def is_python(directory: str, name: str) -> bool:
+    """Whether a file of a directory is a script, a module or a notebook, by its name or its first line."""
+    return name.endswith((".py", ".ipynb")) or is_command(directory, name)
 
 
 def is_command(directory: str, name: str) -> bool:

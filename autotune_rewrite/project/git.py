@@ -57,7 +57,7 @@ def changed_lines(path: str, revision: str) -> list[range] | None:
     Raises:
         FileError: when git is not there, does not know the revision, or has no such file.
     """
-    said = _diff(path, revision, context=0)
+    said = _diff(path, revision, "--unified=0", "--text")  # lines are lines, though none be shown of them
     if said is None:
         return None
     found = re.findall(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", said, re.MULTILINE)
@@ -70,7 +70,7 @@ def shown_lines(path: str, revision: str) -> dict[int, ShownLine] | None:
     Raises:
         FileError: as ``changed_lines``.
     """
-    said = _diff(path, revision, context=_CONTEXT)
+    said = _diff(path, revision, f"--unified={_CONTEXT}")
     if said is None:
         return None
     shown: dict[int, ShownLine] = {}
@@ -117,14 +117,49 @@ def commits(path: str, revision: str) -> Commits:
     """The commits that a change since a revision lies between.
 
     Raises:
-        FileError: when git is not there, or does not know the revision.
+        FileError: when git is not there, does not know the revision, or knows no commit that both come from.
     """
-    directory = _directory(path)
-    base = _base(directory, revision)
-    if base is None:
-        raise FileError(path, f"git knows no revision {revision!r} there")
+    base, directory = _known_base(path, revision), _directory(path)
+    problem = why_apart(path, revision)
+    if problem:
+        raise FileError(path, problem)
     named = _git(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     return Commits(base, (named or base).strip(), (_git(directory, "rev-parse", "HEAD") or "").strip())
+
+
+def why_apart(path: str, revision: str) -> str:
+    """Why git knows no commit that a revision and what is checked out come from; empty where it knows one.
+
+    Args:
+        path: A file or a directory of the repository.
+        revision: One that git knows.
+    """
+    return _why_apart(_directory(path), revision)
+
+
+@cache
+def _why_apart(directory: Path, revision: str) -> str:
+    if _git(directory, "merge-base", revision, "HEAD"):
+        return ""
+    apart = f"git knows no commit that HEAD and {revision} have in common"
+    is_shallow = (_git(directory, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
+    cure = "this clone is shallow (`git fetch --unshallow`, or `fetch-depth: 0` in a workflow, brings the history)"
+    return f"{apart}: {cure if is_shallow else 'their histories are separate'}"
+
+
+def root(path: str) -> Path | None:
+    """The root of the repository that a file or a directory lies in; None where there is none."""
+    found = _repository(_directory(path))
+    return None if found is None else found[0]
+
+
+def was_there(path: str, revision: str) -> bool:
+    """Whether git had a file or a directory before what was done since a revision.
+
+    Raises:
+        FileError: when git is not there, or does not know the revision.
+    """
+    return _name_before(path, _known_base(path, revision)) is not None
 
 
 def path_in_repository(path: str) -> str:
@@ -142,12 +177,13 @@ def path_before(path: str, revision: str) -> str:
     return _name_before(path, _known_base(path, revision)) or path_in_repository(path)
 
 
-def _directory(path: str) -> Path:
+def _directory(path: str | Path) -> Path:
+    """A directory, or that of a file; of what is not there, the nearest one above it that is."""
     target = Path(os.path.realpath(path))
-    return target if target.is_dir() else target.parent
+    return next(each for each in (target, *target.parents) if each.is_dir())
 
 
-def _diff(path: str, revision: str, *, context: int) -> str | None:
+def _diff(path: str, revision: str, *how: str) -> str | None:
     """What was changed in a file; None where git had no such file then."""
     base = _known_base(path, revision)
     before, found = _name_before(path, base), _in_repository(path)
@@ -155,7 +191,7 @@ def _diff(path: str, revision: str, *, context: int) -> str | None:
         return None
     top, name = found
     names = (f":(literal){each}" for each in dict.fromkeys((before, name)))
-    said = _git(top, "diff", *_PLAIN, f"--unified={context}", "--inter-hunk-context=0", base, "--", *names)
+    said = _git(top, "diff", *_PLAIN, "--inter-hunk-context=0", *how, base, "--", *names)
     if said is None:
         raise FileError(path, f"git cannot say what was changed since {revision}")
     return said
@@ -193,8 +229,9 @@ def _renamed(top: Path, base: str) -> dict[str, str]:
 def _in_repository(path: str) -> tuple[Path, str] | None:
     """The root of a file's repository, and its path from there."""
     target = Path(os.path.realpath(path))
-    found = _repository(target.parent)
-    return None if found is None else (found[0], f"{found[1]}{target.name}")
+    directory = _directory(target.parent)
+    found = _repository(directory)
+    return None if found is None else (found[0], f"{found[1]}{target.relative_to(directory).as_posix()}")
 
 
 @cache

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from autotune_rewrite.errors import FileError
+    from autotune_rewrite.project.git import Commits
     from autotune_rewrite.report.changes import Change
     from autotune_rewrite.rewriting.results import Rewrite, Site
     from autotune_rewrite.verify.judgement import Judgement
@@ -34,6 +35,7 @@ class Review:
     """With the findings that the branch touches alone."""
     revision: str
     """Since which the branch was changed."""
+    commits: Commits
     judgement: Judgement | None = None
     """What a verification said."""
     errors: Sequence[FileError] = ()

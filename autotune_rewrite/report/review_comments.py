@@ -40,7 +40,7 @@ def as_github(review: Review) -> str:
     comments, elsewhere = _sorted_out(review)
     return json.dumps(
         {
-            "commit_id": git.commits(_somewhere(review), review.revision).head,
+            "commit_id": review.commits.head,
             "event": "COMMENT",
             "body": as_markdown(elsewhere),
             "comments": [_of_github(each, review) for each in comments],
@@ -52,17 +52,13 @@ def as_github(review: Review) -> str:
 def as_gitlab(review: Review) -> str:
     """The bodies of requests that create threads: one for the whole, then one for each change on lines of the diff."""
     comments, elsewhere = _sorted_out(review, farthest=_GITLAB_FARTHEST)
-    commits = git.commits(_somewhere(review), review.revision)
+    commits = review.commits
     position = {"base_sha": commits.base, "start_sha": commits.revision, "head_sha": commits.head}
     threads: list[dict[str, Any]] = [{"body": as_markdown(elsewhere)}]
     threads += (
         {"body": _body(each, review, gitlab=True), "position": _of_gitlab(each, review, position)} for each in comments
     )
     return json.dumps(threads, indent=2)
-
-
-def _somewhere(review: Review) -> str:
-    return review.rewrites[0].path if review.rewrites else "."
 
 
 def _of_github(comment: Comment, review: Review) -> dict[str, Any]:
