@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from markdown_it import MarkdownIt
 
 from autotune_rewrite.project.git import shown_lines
@@ -19,7 +22,7 @@ from autotune_rewrite.verify.judgement import Judgement
 from autotune_rewrite.verify.statistics.measurement import Figures
 from autotune_rewrite.verify.statistics.ratio import Ratio
 from autotune_rewrite.verify.statistics.seeds import Summary
-from tests.conftest import NAIVE
+from tests.conftest import NAIVE, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -489,6 +492,42 @@ def test_paths_are_those_of_the_repository(
     request = json.loads(review(torchfast, "--format", "github"))
 
     assert {each["path"] for each in request["comments"]} == {"sub/train.py"}
+
+
+def test_where_nothing_is_found_nothing_is_sent(torchfast: Torchfast, git: Git) -> None:
+    request = json.loads(torchfast("review", "--base", "work", "--format", "github").out)
+    threads = json.loads(torchfast("review", "--base", "work", "--format", "gitlab").out)
+
+    head = git("rev-parse", "HEAD")
+    assert request == {"commit_id": head, "event": "COMMENT", "body": "", "comments": []}
+    assert threads == []
+
+
+PAGE = (ROOT / "docs" / "review.md").read_text(encoding="utf-8")
+WORKFLOW = re.search(r"^```yaml\n(on: pull_request.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the runners of GitHub have jq")
+@pytest.mark.parametrize(("base", "is_sent"), [("main", True), ("work", False)], ids=["something", "nothing"])
+@pytest.mark.usefixtures("git")
+def test_the_workflow_sends_what_was_found(torchfast: Torchfast, naive: Path, base: str, *, is_sent: bool) -> None:
+    assert WORKFLOW is not None
+    send = yaml.safe_load(WORKFLOW[1])["jobs"]["review"]["steps"][-1]["run"]
+    (naive.parent / "gh").write_text('#!/bin/sh\necho "$@" > sent.txt\n')
+    (naive.parent / "gh").chmod(0o755)
+    torchfast("review", "train.py", "--base", base, "--format", "github", "--output-file", "review.json")
+
+    path = f"{naive.parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", send],
+        cwd=naive.parent,
+        env={**os.environ, "PATH": path, "GITHUB_REPOSITORY": "a/b", "NUMBER": "7"},
+        check=True,
+    )
+
+    sent = naive.parent / "sent.txt"
+    assert sent.exists() == is_sent
+    assert not is_sent or sent.read_text() == "api repos/a/b/pulls/7/reviews --input review.json\n"
 
 
 @pytest.fixture

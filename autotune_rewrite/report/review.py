@@ -55,6 +55,11 @@ class Review:
         return [(each, site) for each in self.rewrites for site in each.sites if not site.rewrites]
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to say, but that nothing was found."""
+        return not (self.changes or self.left or self.errors or self.judgement)
+
+    @property
     def headline(self) -> str:
         """How much there is, in a line."""
         found = summary(self.rewrites, check=False) or "nothing found"

@@ -36,13 +36,16 @@ class Comment:
 
 
 def as_github(review: Review) -> str:
-    """The body of a request that creates a review, with a comment for each change on lines that the diff shows."""
+    """The body of a request that creates a review, with a comment for each change on lines that the diff shows.
+
+    Where nothing is found, it says nothing: GitHub would refuse it.
+    """
     comments, elsewhere = _sorted_out(review)
     return json.dumps(
         {
             "commit_id": review.commits.head,
             "event": "COMMENT",
-            "body": as_markdown(elsewhere),
+            "body": "" if review.is_empty else as_markdown(elsewhere),
             "comments": [_of_github(each, review) for each in comments],
         },
         indent=2,
@@ -50,11 +53,14 @@ def as_github(review: Review) -> str:
 
 
 def as_gitlab(review: Review) -> str:
-    """The bodies of requests that create threads: one for the whole, then one for each change on lines of the diff."""
+    """The bodies of requests that create threads: one for the whole, then one for each change on lines of the diff.
+
+    Where nothing is found, there are none.
+    """
     comments, elsewhere = _sorted_out(review, farthest=_GITLAB_FARTHEST)
     commits = review.commits
     position = {"base_sha": commits.base, "start_sha": commits.revision, "head_sha": commits.head}
-    threads: list[dict[str, Any]] = [{"body": as_markdown(elsewhere)}]
+    threads: list[dict[str, Any]] = [] if review.is_empty else [{"body": as_markdown(elsewhere)}]
     threads += (
         {"body": _body(each, review, gitlab=True), "position": _of_gitlab(each, review, position)} for each in comments
     )
