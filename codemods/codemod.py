@@ -138,8 +138,7 @@ class Finding:
     unless: str = ""
     """The rule beside which this finding brings nothing: where it leaves no site of the script, this one is left."""
     only_with: str = ""
-    """The rule without which this finding brings nothing: where it leaves a site of the script, or finds none, this one
-    is left."""
+    """The rule without which this finding brings nothing: where it rewrites no site of the script, this one is left."""
     redraws: bool = False
     """Whether the rewritten code draws other random numbers, which a farther promise does not say."""
     because: Reason | None = None

@@ -54,11 +54,11 @@ def why_idle(finding: Finding, sites: Sequence[Site]) -> Reason | None:
     """
     other = finding.unless or finding.only_with
     others = [site for site in sites if site.rule == other and site.code not in _WITHOUT_WORK]
-    is_whole = bool(others) and all(site.rewrites for site in others)
-    if finding.only_with and not is_whole:
+    # A part is enough: the next time, that rule says nothing of the rest, as the script has what it writes.
+    if finding.only_with and not any(site.rewrites for site in others):
         text = f"{other}, without which it may cost more than it gains, "
-        return Reason("left-with-another", text + ("leaves a part of the script" if others else "is not applied"))
-    if finding.unless and is_whole:
+        return Reason("left-with-another", text + ("leaves the script" if others else "is not applied"))
+    if finding.unless and others and all(site.rewrites for site in others):
         text = f"{other}, in the same rewrite, leaves it nothing to do"
         return Reason("idle-beside", text, remedy=f"--ignore {other} has it written")
     return None

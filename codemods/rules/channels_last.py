@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _FORMAT = "torch.channels_last"
 _MESSAGE = "cuDNN lays out the images anew for the tensor cores, at each convolution in 16 bits"
 _DRAWING = "; dropout then draws other masks"
+_INITIALIZING = "; weights that are drawn later are then others"
 
 
 class ChannelsLast(Codemod):
@@ -54,8 +55,9 @@ class ChannelsLast(Codemod):
         Nothing goes to CUDA.
 
     Results:
-        cuDNN chooses other kernels, which round otherwise. ``nn.Dropout`` draws its masks in the order of memory: the
-        same distribution, other masks. A checkpoint has the same numbers. Nothing changes without CUDA.
+        cuDNN chooses other kernels, which round otherwise. ``nn.Dropout`` draws its masks in the order of
+        memory, and so does ``nn.init`` the weights that a script draws after the change: the same distribution,
+        other numbers. A checkpoint has the same numbers. Nothing changes without CUDA.
 
     References:
         "Channels Last Memory Format in PyTorch" (tutorial); pytorch/pytorch 44943 (slower in 32 bits on a V100), 34977
@@ -242,16 +244,17 @@ for images in torch.randn(100, 64, 3, 224, 224).cuda():
             return self.left(module, site, Reason("no-name", f"{_FORMAT} cannot be named where the model is moved"))
         code = under(cuda_condition(script, home, anchor) or "", [f"{name}.to(memory_format={spelled})"])
         views = dict.fromkeys(view for _, layout in models for view in layout.views)
-        redraws = any(draws(each.model) for each, _ in models)
+        draws_masks = any(draws(each.model) for each, _ in models)
+        draws_weights = any(layout.draws_weights_after(module, anchor) for _, layout in models)
         return self.rewrites(
             module,
             site,
-            _MESSAGE + (_DRAWING if redraws else ""),
+            _MESSAGE + _DRAWING * draws_masks + _INITIALIZING * draws_weights,
             Insert(module, anchor, code, "after"),
             *(
                 Replace(module, view.func, f"{{it}}.{VIEWS[view.func.attr]}", (("it", view.func.value),))  # type: ignore[attr-defined]
                 for view in views
             ),
-            redraws=redraws,
+            redraws=draws_masks or draws_weights,
             only_with="" if mixed_precision_present(script) else "amp",
         )

@@ -411,6 +411,23 @@ def test_dropout_draws_other_masks() -> None:
     assert (drawing.redraws, plain.redraws) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "redraws"),
+    [
+        pytest.param("", "model.apply(fill)\n", True, id="after the change"),
+        pytest.param("", "fill(model.conv)\n", True, id="by a call of the function"),
+        pytest.param("net = Net()\nnet.apply(fill)\n", "", False, id="before the model is moved"),
+    ],
+)
+def test_weights_that_are_drawn_later_are_others(before: str, after: str, *, redraws: bool) -> None:
+    fill = "def fill(layer):\n    if hasattr(layer, 'weight'):\n        nn.init.normal_(layer.weight)\n\n"
+    move = f"model = {'net' if before else 'Net()'}.to(device)\n"
+
+    (site,) = run(ChannelsLast, text(move=fill + before + move + after)).sites
+
+    assert (site.redraws, "weights that are drawn later" in site.message) == (redraws, redraws)
+
+
 # Beside mixed precision, and beside what is compiled.
 
 PLAIN = text(

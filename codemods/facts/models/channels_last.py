@@ -57,6 +57,7 @@ _IN_THREADS = Reason(
 )
 _MODE_OF_PAD = 2
 """The position of the argument."""
+_INITIALIZERS = "torch.nn.init."
 _NAMES = frozenset({"torch.channels_last", "torch.channels_last_3d"})
 _JIT = "torch.jit."
 
@@ -279,6 +280,27 @@ class ChannelsLast:
                 text = f"{ast.unparse(call.func)}() fails on weights in this layout ({HERE})"
                 return Reason("other-layout", text, (at(module, call),))
         return None
+
+    def draws_weights_after(self, module: Module, statement: ast.stmt) -> bool:
+        """Whether weights are drawn after the statement: in the order of memory, which is another in this layout."""
+        return any(
+            not runs_only_before(self.flow, place, module, statement)
+            for where in self.script.modules
+            for call in where.nodes(ast.Call)
+            if any(name.startswith(_INITIALIZERS) for name in library_names(self.flow.values(call.func)))
+            if not self._is_in_constructor(call) and self.script.may_run(where, call)
+            for place in self._applied(where.function(call)) or [call]
+        )
+
+    def _applied(self, function: Callee | None) -> list[ast.Call]:
+        """Where a model applies the function to all its layers."""
+        return [
+            call
+            for module in self.script.modules
+            for call in module.nodes(ast.Call)
+            if function is not None and isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and call.args
+            if any(each.site is function for each in self.flow.values(call.args[0]))
+        ]
 
     def _why_stepped(self) -> Reason | None:
         """What has a fused optimizer read gradients or moments that lie otherwise than the weights, one for another."""
