@@ -201,9 +201,8 @@ def _records(script: str, parts: Read, options: Options, plan: Plan, *, fresh: b
     from autotune_rewrite.tune.trials import Records
     from autotune_rewrite.verify.run import probe
 
-    environment = {"simulated": plan.simulated} if plan.simulated is not None else probe(plan)
     texts = [f"{part.path}\n{getattr(source, 'text', '')}" for part, source in parts]
-    where = json.dumps(environment, sort_keys=True)
+    where = json.dumps(probe(plan), sort_keys=True)
     digest = key(str(Path(script).absolute()), *texts, repr(options), repr(plan), where)
     path = user_cache_path("torchfast", appauthor=False) / "tune" / f"{digest}.jsonl"
     if fresh:

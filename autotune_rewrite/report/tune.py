@@ -62,21 +62,16 @@ def headline(tuned: Tuned) -> str:
     if not tuned.pays:
         whole = tuned.whole.whole if tuned.whole is not None and tuned.found is not None else None
         is_open = whole is not None and tuned.found is not None and not tuned.found.is_complete
-        known = f" It is {times(whole)}." if is_open and whole is not None else ""
+        known = f" It is {whole}." if is_open and whole is not None else ""
         return f"Nothing is changed. {tuned.reason}{known}"
     assert tuned.found is not None  # noqa: S101 - something of it pays
     assert tuned.confirmed is not None  # noqa: S101 - what pays was confirmed
     kept = tuned.found.variant.rules
     looked_at = len(tuned.found.parts) + len(tuned.failed)
     ratio = tuned.confirmed.whole
-    faster = "" if ratio is None else f": {times(ratio)}"
+    faster = "" if ratio is None else f": {ratio}"
     same = verdict.EQUALITY[tuned.confirmed.equality]
     return f"{len(kept)} of {looked_at} rules pay{'s' * (len(kept) == 1)}{faster}. The result {same}."
-
-
-def times(ratio: Ratio) -> str:
-    """Such as "2.48 times as fast (2.26 to 2.72)"."""
-    return f"{ratio.estimate:.2f} times as fast{_interval(ratio)}"
 
 
 def rows(tuned: Tuned) -> Iterator[tuple[str, str, str, str]]:
@@ -242,8 +237,4 @@ def _answer(part: Part) -> str:
 
 
 def _cell(ratio: Ratio | None) -> str:
-    return "" if ratio is None else f"{ratio.estimate:.2f} x{_interval(ratio)}"
-
-
-def _interval(ratio: Ratio) -> str:
-    return "" if ratio.low is None or ratio.high is None else f" ({ratio.low:.2f} to {ratio.high:.2f})"
+    return "" if ratio is None else str(ratio).replace("times as fast", "x")

@@ -275,12 +275,7 @@ def _why(trial: Trial) -> str:
         return "it changes nothing without the others" if trial.step == "alone" else "it changes nothing"
     if trial.ratio is None:
         return trial.failed or "not timed"
-    return _measured(trial.ratio)
-
-
-def _measured(ratio: Ratio) -> str:
-    interval = "" if ratio.low is None or ratio.high is None else f" ({ratio.low:.2f} to {ratio.high:.2f})"
-    return f"{ratio.estimate:.2f} times as fast{interval}"
+    return str(trial.ratio)
 
 
 def _listed(rules: Iterable[str]) -> str:

@@ -204,12 +204,11 @@ class Tuning:
         judgement = result.judgement
         if judgement is not None and judgement.interrupted:
             raise InterruptedByUserError
-        simulated: Environment = {"cuda": True, "capability": plan.simulated or ""}
         whole = [len(each.times) for each in runs if each.side == "original" and each.ended == "finished"]
         return {
             "failed": dict(judgement.left_out) if judgement is not None else {},
             "judgement": None if judgement is None else _as_kept(judgement),
-            "environment": {} if judgement is None else simulated if plan.simulated else judgement.environment,
+            "environment": {} if judgement is None else judgement.environment,
             "length": whole[0] if whole else None,
             "seconds": time.monotonic() - start,
         }

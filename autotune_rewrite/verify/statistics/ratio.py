@@ -54,6 +54,11 @@ class Ratio:
         half = quantile_of_t((1 + confidence) / 2, len(kept) - 1) * math.sqrt(variance)
         return cls(math.exp(mean), math.exp(mean - half), math.exp(mean + half), confidence)
 
+    def __str__(self) -> str:
+        """Such as "2.48 times as fast (2.26 to 2.72)"."""
+        interval = "" if self.low is None or self.high is None else f" ({self.low:.2f} to {self.high:.2f})"
+        return f"{self.estimate:.2f} times as fast{interval}"
+
     @property
     def resolution(self) -> float | None:
         """The smallest change, as a part of 1, that the interval could tell from none; None without an interval."""
