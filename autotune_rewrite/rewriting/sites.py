@@ -74,8 +74,7 @@ def site_of(finding: Finding, original: Module) -> Site:
     module, node, said = finding.module, finding.node, finding.said
     shown = module.shown_line
     spans = []
-    for edit in finding.edits:
-        line, end_line = conflicts.touched_lines(edit)
+    for line, end_line in dict.fromkeys(place for edit in finding.edits for place in conflicts.places(edit)):
         first = shown(line)
         spans.append(Span(first, first - 1 if end_line < line else shown(end_line)))
     begins = shown(module.line_of(module.span(node)[0]))

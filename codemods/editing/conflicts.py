@@ -95,6 +95,14 @@ def touched_lines(edit: Edit) -> tuple[int, int]:  # noqa: C901 - one case for e
             return _insertion(module, import_place(module, f"from {package} import {name}"))
 
 
+def places(edit: Edit) -> list[tuple[int, int]]:
+    """All places of the original that the edit changes, as ``touched_lines`` gives them: a move has two."""
+    leaves = touched_lines(edit)
+    if isinstance(edit, Move):
+        return [leaves, _insertion(edit.module, ("before", edit.anchor))]
+    return [leaves]
+
+
 def _insertion(module: Module, place: Place) -> tuple[int, int]:
     if place is None:
         line = len(module.lines) + (module.lines[-1] != "")

@@ -140,6 +140,14 @@ def test_touched_lines(text: str, edit: Callable[[Module], Edit], lines: tuple[i
     assert conflicts.touched_lines(edit(Module("train.py", text))) == lines
 
 
+def test_a_move_changes_the_place_it_leaves_and_the_one_it_goes_to() -> None:
+    module = Module("train.py", "for x in y:\n    a\n    b\n")
+
+    moved = Move(module, statement(module, "b"), find(module, ast.For))
+
+    assert conflicts.places(moved) == [(3, 3), (1, 0)]
+
+
 TEXT = """\
 import torch
 loss = f(a(b, k=1), c)
