@@ -53,6 +53,17 @@ ORIGINAL = Variant()
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """Two variants that are to be run beside each other."""
+
+    before: Variant
+    after: Variant
+    step: Step
+    said: str = field(compare=False)
+    """What the user is told when their trial begins."""
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """Two variants, run beside each other."""
 
@@ -95,6 +106,19 @@ class Measure(Protocol):
         """
 
 
+class Ahead(Protocol):
+    """How trials are carried out before they are asked for, several at once."""
+
+    def __call__(self, questions: Sequence[Question], begins: Callable[[Question], None], *, sure: bool) -> None:
+        """Carries out trials as far as there is time; what comes of them is known when they are asked for.
+
+        Args:
+            questions: Those that will be asked next, if nothing that is found out in between makes them others.
+            begins: Is told of each as its trial begins.
+            sure: Whether they will be asked in any case.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """What was found out about the changes of one rule."""
@@ -126,6 +150,7 @@ def search(
     measure: Measure,
     say: Callable[[str], None],
     values: Mapping[str, Sequence[str]] | None = None,
+    ahead: Ahead | None = None,
 ) -> Found:
     """Finds the smallest set of rules within the noise of the fastest.
 
@@ -138,8 +163,9 @@ def search(
         measure: Carries out trials.
         say: Is told, in a line, what happens next.
         values: Options, each with values that are to be tried in the place of its usual one.
+        ahead: Carries out several trials at once; None: each is run when it is asked for. What is found is the same.
     """
-    return _Search(list(rules), measure, say, dict(values or {})).end()
+    return _Search(list(rules), measure, say, dict(values or {}), ahead).end()
 
 
 @dataclass(slots=True)
@@ -150,9 +176,12 @@ class _Search:
     measure: Measure
     say: Callable[[str], None]
     values: dict[str, Sequence[str]]
+    ahead: Ahead | None = None
     parts: dict[str, Part] = field(default_factory=dict)
     trials: list[Trial] = field(default_factory=list)
     kept: Variant = ORIGINAL
+    begun: set[Question] = field(default_factory=set)
+    """Trials that the user was told of."""
 
     def end(self) -> Found:
         """Everything, as far as there is time."""
@@ -173,16 +202,28 @@ class _Search:
         part = self.parts.get(rule, Part(rule, "not-told"))
         return replace(part, answer="not-told") if rule in self.kept.rules and part.answer == "dropped" else part
 
-    def _tried(self, before: Variant, after: Variant, step: Step) -> Trial:
-        trial = self.measure(before, after, step)
+    def _tried(self, question: Question) -> Trial:
+        if question not in self.begun:
+            self._begin(question)
+        trial = self.measure(question.before, question.after, question.step)
         self.trials.append(trial)
         return trial
 
+    def _begin(self, question: Question) -> None:
+        self.begun.add(question)
+        self.say(question.said)
+
+    def _look_ahead(self, questions: Sequence[Question], *, sure: bool = False) -> None:
+        """Has trials run that are to be asked for one after the other, where several can run at once."""
+        if self.ahead is not None and len(questions) > 1:
+            self.ahead(questions, self._begin, sure=sure)
+
     def _measure_alone(self) -> None:
         """Each rule beside the original; where there is one alone, that is all there is to ask."""
-        for rule in self.rules:
-            self.say(f"{rule} alone")
-            trial = self._tried(ORIGINAL, Variant(frozenset({rule})), "alone")
+        questions = [Question(ORIGINAL, Variant(frozenset({rule})), "alone", f"{rule} alone") for rule in self.rules]
+        self._look_ahead(questions, sure=True)
+        for rule, question in zip(self.rules, questions, strict=True):
+            trial = self._tried(question)
             if trial.failed:
                 self.kept = self.kept.without([rule])
                 self.parts[rule] = Part(rule, "failed", trial.failed, trial.ratio)
@@ -204,8 +245,8 @@ class _Search:
         """Whether rules that gain nothing alone gain something together, beside others."""
         if not start.rules and len(rest) == 1:
             return False
-        self.say(f"{_listed(rest)} beside {_listed(start.rules) or 'the original'}")
-        return self._tried(start, start.beside(rest), "together").pays
+        said = f"{_listed(rest)} beside {_listed(start.rules) or 'the original'}"
+        return self._tried(Question(start, start.beside(rest), "together", said)).pays
 
     def _drop(self, rules: Iterable[str]) -> None:
         """Leaves rules out that were found to gain nothing."""
@@ -216,11 +257,13 @@ class _Search:
 
     def _leave_out(self) -> None:
         """Each rule that is left, beside all others that are: those with the smallest gain alone may go first."""
-        for rule in sorted(self.kept.rules, key=self._gain):
+        rules = sorted(self.kept.rules, key=self._gain)
+        for number, rule in enumerate(rules):
             if self.kept.rules == {rule}:
                 continue  # beside nothing else: it was measured alone
-            self.say(f"everything without {rule}")
-            trial = self._tried(self.kept.without([rule]), self.kept, "beside-the-rest")
+            # Where this one goes, those after it are beside others.
+            self._look_ahead([self._without(each) for each in rules[number:]])
+            trial = self._tried(self._without(rule))
             part = replace(self.parts[rule], beside=trial.ratio, why=_why(trial))
             if trial.pays or trial.failed:
                 # Without it the others do not run, which is no fault of theirs: they build on it.
@@ -230,12 +273,17 @@ class _Search:
                 self.parts[rule] = replace(part, answer="dropped")
         self._look_at_the_last()
 
+    def _without(self, rule: str) -> Question:
+        """Whether a rule pays beside all others that are left."""
+        return Question(self.kept.without([rule]), self.kept, "beside-the-rest", f"everything without {rule}")
+
     def _look_at_the_last(self) -> None:
         """What alone is left is kept if it pays alone."""
         for rule in list(self.kept.rules) if len(self.kept.rules) == 1 else ():
             part = self.parts[rule]
             if part.beside is None and part.answer != "kept":
-                trial = self._tried(ORIGINAL, self.kept, "beside-the-rest")
+                said = f"{rule} beside the original"
+                trial = self._tried(Question(ORIGINAL, self.kept, "beside-the-rest", said))
                 self.parts[rule] = replace(part, answer="kept" if trial.pays else "dropped", why=_why(trial))
                 if not trial.pays:
                     self.kept = self.kept.without([rule])
@@ -246,12 +294,16 @@ class _Search:
 
     def _try_values(self) -> None:
         """Other values of options, one after the other, each beside the best so far."""
-        for option, values in self.values.items():
-            for value in values if self.kept.rules else ():
-                after = self.kept.having(option, value)
-                self.say(f"{option} {value}")
-                if self._tried(self.kept, after, "value").pays:
-                    self.kept = after
+        pairs = [(option, value) for option, values in self.values.items() for value in values]
+        for number in range(len(pairs) if self.kept.rules else 0):
+            # Where this one pays, those after it are beside it.
+            questions = [
+                Question(self.kept, self.kept.having(option, value), "value", f"{option} {value}")
+                for option, value in pairs[number:]
+            ]
+            self._look_ahead(questions)
+            if self._tried(questions[0]).pays:
+                self.kept = questions[0].after
 
     def _look_at_the_whole(self) -> None:
         """Whether what was dropped pays after all, all of it beside what was kept; then it stays."""
@@ -260,8 +312,8 @@ class _Search:
         is_known = any(each.before == self.kept and each.after == everything for each in self.trials if not each.pays)
         if len(dropped) < 2 or is_known:  # noqa: PLR2004 - several; of one it is known
             return
-        self.say(f"{_listed(dropped)} beside {_listed(self.kept.rules) or 'the original'}")
-        trial = self._tried(self.kept, everything, "whole")
+        said = f"{_listed(dropped)} beside {_listed(self.kept.rules) or 'the original'}"
+        trial = self._tried(Question(self.kept, everything, "whole", said))
         if trial.pays:
             self.kept = everything
             for rule in dropped:

@@ -16,11 +16,12 @@ from autotune_rewrite.verify.statistics.ratio import Ratio
 from codemods.catalogue import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from autotune_rewrite.rewriting.batch import Changes, Read
     from autotune_rewrite.rewriting.config import Options
-    from autotune_rewrite.tune.search import Step
+    from autotune_rewrite.tune.executors import Executor
+    from autotune_rewrite.tune.search import Question, Step
     from autotune_rewrite.tune.verified import Verify
     from autotune_rewrite.verify.judgement import Judgement
     from autotune_rewrite.verify.plan import Plan
@@ -100,6 +101,7 @@ class Trials:
         verify: Carries out plans.
         budget: The time for it.
         records: What came of trials before, and will come of these.
+        executor: Carries out several plans at once; None: nothing does.
     """
 
     parts: Read
@@ -108,6 +110,9 @@ class Trials:
     verify: Verify
     budget: Budget
     records: Records
+    executor: Executor | None = None
+    early: set[str] = field(default_factory=set)
+    """Trials that were run before they were asked for: their time is taken already."""
 
     def __call__(self, before: Variant, after: Variant, step: Step) -> Trial:
         """Run two variants beside each other, unless that was done before.
@@ -118,14 +123,15 @@ class Trials:
             FileError: The script cannot be rewritten so.
             VerifyError: It cannot be run.
         """
-        key = f"{step}: {before.key} | {after.key}"
+        key = _key(before, after, step)
         known = self.records.known.get(key)
         if known is None:
             if self.budget.left <= 0:
                 raise SpentError
             known = self._run(before, after, step)
             self.records.keep(key, known)
-        self.budget.take(known["seconds"])
+        self.budget.take(0.0 if key in self.early else known["seconds"])
+        self.early.discard(key)
         ratio = known["ratio"]
         return Trial(
             before,
@@ -137,6 +143,53 @@ class Trials:
             is_same=known["is_same"],
             seconds=known["seconds"],
         )
+
+    def ahead(self, questions: Sequence[Question], begins: Callable[[Question], None], *, sure: bool) -> None:
+        """Run what is not known of these as far as there is time, as many at once as there are places.
+
+        The records hold it as it ends; each has the seconds since the one before it ended.
+
+        Raises:
+            InterruptedByUserError: The user has ended it.
+            FileError: The script cannot be rewritten so.
+            VerifyError: It cannot be run.
+        """
+        new = {_key(each.before, each.after, each.step): each for each in questions}
+        if self.executor is None or (not sure and next(iter(new)) in self.records.known):
+            return
+        width = self.executor.places
+        for key in self.records.known.keys() & new.keys() - self.early if sure else ():
+            self.budget.spent += self.records.known[key]["seconds"]
+            self.early.add(key)
+        new = {key: each for key, each in new.items() if key not in self.records.known}
+        if not sure:  # what may be run in vain is run only where there would be nothing else to do
+            new = dict(list(new.items())[:width])
+        with TemporaryDirectory(prefix="torchfast-") as directory:
+            last = time.monotonic()
+            for key, judgement in self.executor.several(self._plans(new, begins, width, Path(directory))):
+                if judgement.interrupted:
+                    raise InterruptedByUserError
+                now = time.monotonic()
+                self.records.keep(key, {**_as_kept(judgement), "is_same": False, "seconds": now - last})
+                self.early.add(key)
+                self.budget.spent += now - last
+                last = now
+
+    def _plans(
+        self, questions: Mapping[str, Question], begins: Callable[[Question], None], width: int, directory: Path
+    ) -> Iterator[tuple[str, Plan]]:
+        """The plans of trials whose texts differ, until there is no time left to begin another."""
+        share = self.budget.share * min(width, len(questions))
+        for number, (key, question) in enumerate(questions.items()):
+            ours, theirs = self.changes(question.before), self.changes(question.after)
+            if _texts(ours) == _texts(theirs):
+                continue
+            if self.budget.left <= 0:
+                return
+            place = directory / str(number)
+            place.mkdir()
+            begins(question)
+            yield key, self._plan(ours, theirs, question.step, min(share, self.budget.left), place)
 
     def changes(self, variant: Variant) -> Changes:
         """What becomes of the files of the project.
@@ -158,24 +211,33 @@ class Trials:
             return {"ratio": None, "speed": "no-difference", "failed": "", "is_same": True, "seconds": 0.0}
         start = time.monotonic()
         with TemporaryDirectory(prefix="torchfast-") as directory:
-            original_text, original_modules = written(ours, self.plan.original, Path(directory) / "before")
-            rewritten, modules = written(theirs, self.plan.original, Path(directory) / "after")
-            plan = replace(
-                self.plan,
-                original_text=original_text,
-                original_modules=original_modules,
-                rewritten=rewritten,
-                modules=modules,
-                script_directory=self.plan.original.parent,
-                pairs=PAIRS[step],
-                time_budget=self.budget.share,
-                timeout=self.plan.timeout or self.plan.seconds_of_run,
-                speed_only=True,
-            )
+            plan = self._plan(ours, theirs, step, self.budget.share, Path(directory))
             judgement, _ = self.verify(plan, probe=True)
         if judgement.interrupted:
             raise InterruptedByUserError
         return {**_as_kept(judgement), "is_same": False, "seconds": time.monotonic() - start}
+
+    def _plan(self, ours: Changes, theirs: Changes, step: Step, seconds: float, directory: Path) -> Plan:
+        """How two rewrites are compared, whose texts are written to the directory."""
+        original_text, original_modules = written(ours, self.plan.original, directory / "before")
+        rewritten, modules = written(theirs, self.plan.original, directory / "after")
+        return replace(
+            self.plan,
+            original_text=original_text,
+            original_modules=original_modules,
+            rewritten=rewritten,
+            modules=modules,
+            script_directory=self.plan.original.parent,
+            pairs=PAIRS[step],
+            time_budget=seconds,
+            timeout=self.plan.timeout or self.plan.seconds_of_run,
+            speed_only=True,
+        )
+
+
+def _key(before: Variant, after: Variant, step: Step) -> str:
+    """What a trial is called in the records."""
+    return f"{step}: {before.key} | {after.key}"
 
 
 def _texts(changes: Changes) -> tuple[str, ...]:

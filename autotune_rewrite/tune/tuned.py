@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from autotune_rewrite.rewriting.batch import Changes, Read
     from autotune_rewrite.rewriting.config import Options
+    from autotune_rewrite.tune.executors import Executor
     from autotune_rewrite.tune.search import Answer
     from autotune_rewrite.tune.trials import Records
     from autotune_rewrite.tune.verified import Verify
@@ -103,6 +104,8 @@ class Tuning:
     """Rules, those first that can gain most, where that is known."""
     unmeasured: bool = False
     """Whether changes that cannot act on this device are part of the result."""
+    executor: Executor | None = None
+    """Carries out several plans at once; None: nothing does."""
 
     def end(self) -> Tuned:
         """Everything.
@@ -131,10 +134,10 @@ class Tuning:
             found = Found(Variant(acts), parts, (), is_complete=False)
             return Tuned(None, text, whole, None, found, first.failed, idle, first.seconds)
         budget = Budget(self.budget * (1 - CONFIRMING) - first.seconds, self._expected(len(acts)))
-        trials = Trials(
-            self.parts, self.options, replace(self.plan, length=first.length), self.verify, budget, self.records
-        )
-        found = search(self._in_order(acts), trials, self.say, self.values)
+        plan = replace(self.plan, length=first.length)
+        trials = Trials(self.parts, self.options, plan, self.verify, budget, self.records, self.executor)
+        has_room = self.executor is not None and self.executor.places > 1
+        found = search(self._in_order(acts), trials, self.say, self.values, trials.ahead if has_room else None)
         return self._confirmed(found, trials, first, idle)
 
     def _in_order(self, rules: frozenset[str]) -> list[str]:

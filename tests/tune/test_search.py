@@ -16,9 +16,9 @@ from autotune_rewrite.verify.judgement import SAME
 from autotune_rewrite.verify.statistics.ratio import Ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from autotune_rewrite.tune.search import Step
+    from autotune_rewrite.tune.search import Question, Step
 
 
 @dataclass
@@ -154,6 +154,69 @@ def test_a_single_rule_is_asked_about_once() -> None:
 
     assert world.found(["data"]).variant.rules == {"data"}
     assert len(world.asked) == 1
+
+
+# --- several at once ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Crowd:
+    """Carries out trials of a world several at once; they end in an order that is drawn."""
+
+    world: World
+    places: int
+    order: random.Random
+    known: dict[tuple[Variant, Variant], Trial] = field(default_factory=dict)
+    batches: list[list[str]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def __call__(self, before: Variant, after: Variant, step: Step) -> Trial:
+        if (before, after) not in self.known:
+            self.known[before, after] = self.world(before, after, step)
+        return self.known[before, after]
+
+    def ahead(self, questions: Sequence[Question], begins: Callable[[Question], None], *, sure: bool) -> None:
+        new = [each for each in questions if (each.before, each.after) not in self.known]
+        batch = new if sure else new[: self.places]
+        self.batches.append([each.said for each in batch])
+        for each in batch:
+            begins(each)
+        for each in self.order.sample(batch, len(batch)):
+            self.known[each.before, each.after] = self.world(each.before, each.after, each.step)
+
+    def found(self, rules: Sequence[str], values: Mapping[str, Sequence[str]] | None = None) -> Found:
+        return search(rules, self, self.said.append, values, self.ahead)
+
+
+@pytest.mark.parametrize("places", [2, 3, 8])
+@pytest.mark.parametrize("number", range(0, 100, 25))
+def test_it_finds_the_same_whichever_of_the_trials_ends_first(places: int, number: int) -> None:
+    for seed in range(number, number + 25):
+        draw = random.Random(seed)  # noqa: S311 - worlds, not secrets
+        factors = {rule: draw.choice([0.9, 1.0, 1.008, 1.2, 1.5]) for rule in "abcd"}
+        values = {("workers", value): draw.choice([0.9, 1.0, 1.2]) for value in "248"}
+        pair = frozenset(draw.sample("abcd", 2))
+        world = World(
+            {pair: draw.choice([3.0, 10.0])}, factors, values, frozenset({pair}) if seed % 5 == 0 else frozenset()
+        )
+
+        crowd = Crowd(world, places, draw)
+
+        assert crowd.found(list("abcd"), {"workers": "248"}) == world.found(list("abcd"), {"workers": "248"})
+
+
+def test_rules_are_tried_alone_all_at_once() -> None:
+    crowd = Crowd(World(factors={"a": 2.0, "b": 1.5}), 2, random.Random(0))  # noqa: S311 - an order
+    crowd.found(["a", "b", "c"])
+
+    assert crowd.batches[0] == ["a alone", "b alone", "c alone"]
+
+
+def test_what_is_run_before_it_is_asked_for_is_told_once() -> None:
+    crowd = Crowd(World(factors={"a": 2.0, "b": 1.5}), 2, random.Random(0))  # noqa: S311 - an order
+    crowd.found(["a", "b"])
+
+    assert crowd.said == ["a alone", "b alone", "everything without b", "everything without a"]
 
 
 SETS = [frozenset(some) for count in range(5) for some in itertools.combinations("abcd", count)]

@@ -10,14 +10,14 @@ import pytest
 
 from autotune_rewrite.rewriting.batch import read_project
 from autotune_rewrite.rewriting.config import Options
-from autotune_rewrite.tune.search import ORIGINAL, SpentError, Trial, Variant
+from autotune_rewrite.tune.search import ORIGINAL, Question, SpentError, Trial, Variant
 from autotune_rewrite.tune.trials import Budget, InterruptedByUserError, Records, Trials
 from autotune_rewrite.verify.judgement import Judgement
 from autotune_rewrite.verify.plan import Plan
 from autotune_rewrite.verify.statistics.ratio import Ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from autotune_rewrite.verify.records import Run
@@ -170,6 +170,119 @@ def test_what_was_interrupted_is_not_remembered(naive: Path, tmp_path: Path) -> 
         trials(naive, Verifier(replace(FASTER, interrupted=True)), records=place)(ORIGINAL, PIN, "alone")
 
     assert not place.exists()
+
+
+# --- several at once ------------------------------------------------------------------------------------------------
+
+
+class Backwards(Verifier):
+    """Takes as many plans as it has places, and carries out the last one first."""
+
+    def __init__(self, judgement: Judgement = FASTER, places: int = 2) -> None:
+        super().__init__(judgement)
+        self.places = places
+
+    def several(self, plans: Iterable[tuple[str, Plan]]) -> Iterator[tuple[str, Judgement]]:
+        for name, plan in reversed(list(plans)):
+            yield name, self(plan, probe=True)[0]
+
+
+def at_once(naive: Path, executor: Backwards, records: Path | None = None, seconds: float = 60.0) -> Trials:
+    some = trials(naive, executor, records=records, seconds=seconds)
+    some.executor = executor
+    return some
+
+
+ALONE = [Question(ORIGINAL, each, "alone", f"{each.key} alone") for each in (PIN, ZERO)]
+
+
+def test_what_was_run_ahead_is_known_when_it_is_asked_for(naive: Path, tmp_path: Path) -> None:
+    executor, begun = Backwards(), list[Question]()
+    some = at_once(naive, executor, tmp_path / "records")
+
+    some.ahead(ALONE, begun.append, sure=True)
+    answers = [some(each.before, each.after, each.step) for each in ALONE]
+
+    assert begun == ALONE
+    assert [("set_to_none=True" in after, "pin_memory" in after) for _, after in executor.texts] == [
+        (True, False),
+        (False, True),
+    ]
+    assert [each.ratio for each in answers] == [FASTER.whole] * 2
+    later = Verifier()
+    trials(naive, later, records=tmp_path / "records")(ORIGINAL, PIN, "alone")
+    assert later.plans == [], "the records are those of trials that are run one after the other"
+
+
+def test_the_budget_is_spent_by_the_clock_and_each_of_those_at_once_gets_more_of_it(
+    naive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter((0.0, 20.0, 21.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    executor = Backwards()
+    some = at_once(naive, executor, seconds=40)
+
+    some.ahead(ALONE, lambda _: None, sure=True)
+
+    assert [plan.time_budget for plan in executor.plans] == [20, 20]
+    assert some.budget.spent == 21
+    for each in ALONE:
+        some(each.before, each.after, each.step)
+    assert (some.budget.spent, some.budget.trials) == (21, 2)
+
+
+def test_none_is_begun_once_the_time_is_spent(naive: Path) -> None:
+    executor = Backwards()
+    some = at_once(naive, executor)
+    some.budget.take(60)
+
+    some.ahead(ALONE, lambda _: None, sure=True)
+
+    assert executor.plans == []
+
+
+def test_the_time_of_what_is_remembered_counts_before_more_is_run(naive: Path, tmp_path: Path) -> None:
+    place = tmp_path / "records"
+    Records(place).keep(f"alone: original | {PIN.key}", {**_kept(), "seconds": 60.0})
+    executor = Backwards()
+
+    at_once(naive, executor, place).ahead(ALONE, lambda _: None, sure=True)
+
+    assert executor.plans == []
+
+
+@pytest.mark.parametrize(("places", "number"), [(2, 2), (8, 3)])
+def test_what_may_be_asked_in_vain_is_run_in_free_places_only(naive: Path, places: int, number: int) -> None:
+    executor = Backwards(places=places)
+    some = at_once(naive, executor)
+    more = Question(ORIGINAL, PIN.beside(["zero-grad-none"]), "alone", "both")
+
+    some.ahead([*ALONE, more], lambda _: None, sure=False)
+    some.ahead([*ALONE, more], lambda _: None, sure=False)
+
+    assert len(executor.plans) == number
+
+
+def test_what_has_the_same_text_takes_no_place(naive: Path) -> None:
+    executor, begun = Backwards(), list[Question]()
+    same = Question(PIN, PIN.beside(["compile-cache"]), "together", "nothing else")
+
+    at_once(naive, executor).ahead([same, *ALONE], begun.append, sure=True)
+
+    assert begun == ALONE
+
+
+def test_those_that_ended_before_an_interrupt_are_on_record(naive: Path, tmp_path: Path) -> None:
+    class Interrupted(Backwards):
+        def several(self, plans: Iterable[tuple[str, Plan]]) -> Iterator[tuple[str, Judgement]]:
+            yield next(super().several(plans))
+            raise InterruptedByUserError
+
+    some = at_once(naive, Interrupted(), tmp_path / "records")
+    with pytest.raises(InterruptedByUserError):
+        some.ahead(ALONE, lambda _: None, sure=True)
+
+    assert list(Records(tmp_path / "records").known) == [f"alone: original | {ZERO.key}"]
 
 
 def _kept() -> dict[str, object]:
