@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from codemods.editing import problems
 from codemods.facts.reason import HERE, Reason, Words
+from codemods.facts.target import OLDER
 
 if TYPE_CHECKING:
     import ast
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from codemods.editing.values import Edit
     from codemods.facts.reason import Said
     from codemods.facts.script import Script
-    from codemods.facts.target import Version
+    from codemods.facts.target import Target, Version
 
 
 class Promise(enum.IntEnum):
@@ -78,6 +79,20 @@ AmpForm = Literal["auto", "bf16", "fp16"]
 
 UNMEASURED = "unmeasured"
 """The gain of a rule of which no figure has a source."""
+
+_WHATEVER_TORCH = frozenset(
+    {
+        OLDER,
+        "done-already",
+        "framework",
+        "never-pays-back",
+        "no-cuda",
+        "nothing-to-gain",
+        "other-accelerator",
+        "read-once",
+    }
+)
+"""The codes of reasons that no other torch takes away; ``OLDER`` names what it needs itself."""
 
 Need = Literal["", "cuda", "bf16"]
 """What a change needs to act: nothing but to be there, a CUDA device, or one that has bf16 (capability 8.0)."""
@@ -185,6 +200,8 @@ class Codemod(ABC):
     """Where the figures of ``gain`` stand: addresses of public documents, or ``FILE#PART`` of this repository."""
     min_torch: ClassVar[Version] = (0, 4)
     """The first torch that runs the rewritten code in its plainest form; a finding in another form names its own."""
+    oldest_torch: ClassVar[Version | None] = None
+    """The first torch of which it has something to say; ``min_torch``, unless other forms are for older ones."""
     examples: ClassVar[tuple[Rewrites | Leaves, ...]]
     needs_cuda: ClassVar[bool]
     """Whether its changes act only where there is a CUDA device, unless a finding says what it needs itself."""
@@ -221,7 +238,7 @@ class Codemod(ABC):
         failure = script.fails_today
         found = (each for each in self.find(script) if script.runs(each.module, each.node))
         if failure is None:
-            yield from found
+            yield from (self._with_torch(script.target, each) for each in found)
         elif next(found, None) is not None:
             remedy = f"fix first: {failure.because}"
             is_there = [(each.module, each.nodes) for each in failure.places] == [(script.module, (failure.node,))]
@@ -229,6 +246,13 @@ class Codemod(ABC):
             text = f"the script fails before any change{where};"
             because = Reason("fails-today", text, () if is_there else failure.places, remedy=remedy)
             yield self.left(script.module, failure.node, because)
+
+    def _with_torch(self, target: Target, finding: Finding) -> Finding:
+        """The finding, for the reason that torch is too old where that alone decides, whatever else is in the way."""
+        oldest = self.min_torch if self.oldest_torch is None else self.oldest_torch
+        if finding.because is None or target.allows(oldest) or finding.because.code in _WHATEVER_TORCH:
+            return finding
+        return self.left(finding.module, finding.node, target.why_too_old(oldest))
 
     def rewrites(  # noqa: PLR0913 - a finding has these parts; a builder object would only rename them
         self,

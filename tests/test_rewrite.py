@@ -189,6 +189,34 @@ def test_what_may_not_be_done_is_left_with_the_reason(chosen: dict[str, Any], re
     assert not result.fails
 
 
+@pytest.mark.parametrize(
+    ("code", "target", "expected"),
+    [
+        pytest.param("unknown-arguments", Target((2, 0)), "older-torch", id="the torch decides, and is asked first"),
+        pytest.param("unknown-arguments", Target((2, 1)), "unknown-arguments", id="it is new enough"),
+        pytest.param("unknown-arguments", Target(), "unknown-arguments", id="it is not known"),
+        pytest.param("done-already", Target((2, 0)), "done-already", id="no torch makes it worth the while"),
+    ],
+)
+def test_a_torch_that_is_too_old_is_the_reason_before_other_obstacles(code: str, target: Target, expected: str) -> None:
+    class Leaves(AddTwo):
+        def find(self, script: Script) -> Iterator[Finding]:
+            yield from (self.left(script.module, call, Reason(code, "it is left")) for call in calls(script, "one"))
+
+    assert [each.code for each in run("one()\n", (Leaves,), target=target).sites] == [expected]
+
+
+def test_an_older_form_of_a_rule_has_its_say_on_an_older_torch() -> None:
+    class Leaves(AddTwo):
+        oldest_torch = (1, 2)
+
+        def find(self, script: Script) -> Iterator[Finding]:
+            yield from (self.left(script.module, call, Reason("apex", "it is left")) for call in calls(script, "one"))
+
+    found = [run("one()\n", (Leaves,), target=Target(each)).sites[0].message for each in ((1, 2), (1, 1))]
+    assert found == ["it is left", "needs torch 1.2, and the script may run on an older one"]
+
+
 def test_a_module_runs_on_the_torch_of_the_scripts_that_import_it() -> None:
     pinned = Target((1, 9), (1, 10), "environment.yml, line 3: torch==1.9")
     settings = Settings(rules=frozenset({"add-two"}), level=Promise.PRECISION)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autotune_rewrite.rewriting.results import Site, Span
 from codemods.editing import conflicts
 from codemods.facts.reason import Reason
-from codemods.facts.target import ASSUMED
+from codemods.facts.target import ASSUMED, OLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Module
     from codemods.facts.target import Target
 
-_OLDER = "older-torch"
 _WITHOUT_WORK = frozenset({"no-cuda", "never-pays-back"})
 """Why sites are left at which there is little to compute on CUDA, whatever computes it."""
 
@@ -35,13 +34,9 @@ def objection(finding: Finding, settings: Settings, target: Target, suppressions
         words = finding.words.following(f"above level {settings.level}: ")
         return Reason("above-level", words.text, words.places, f"choose --level {finding.promise}")
     if not target.allows(finding.since):
-        needed = ".".join(map(str, finding.since))
-        said_by = f" ({target.source})" if target.source else ""
-        words = finding.words.following(f"needs torch {needed}, and the script may run on an older one{said_by}: ")
-        remedy = f"say --target-torch {needed}, if it runs on no older one"
-        if target.source:
-            remedy += f": {target.source} says otherwise"
-        return Reason(_OLDER, words.text, words.places, remedy)
+        because = target.why_too_old(finding.since)
+        words = finding.words.following(f"{because.text}: ")
+        return because._replace(text=words.text, places=words.places)
     return None
 
 
@@ -100,7 +95,7 @@ def site_of(finding: Finding, original: Module) -> Site:
 
 def notes_of(target: Target, sites: Sequence[Site]) -> Iterator[str]:
     """What is to be said once of the torch that the script runs on, however many sites it decides."""
-    is_too_old = any(site.code == _OLDER for site in sites)
+    is_too_old = any(site.code == OLDER for site in sites)
     assumed = ".".join(map(str, ASSUMED))
     if is_too_old and target.is_silent:
         yield (

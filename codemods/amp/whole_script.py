@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from codemods.amp.reasons import LeftError
 from codemods.facts.devices.cuda_use import capture, located, no_cuda
-from codemods.facts.models.obstacles import on_old_torch
-from codemods.facts.precision.presence import mixed_precision_present, other_precision
+from codemods.facts.precision.presence import AUTOCAST_SINCE, mixed_precision_present, other_precision
 from codemods.facts.precision.script_hazards import custom_function, scripted
 from codemods.facts.reason import HERE
 from codemods.library.introduced import introduced
@@ -15,9 +14,6 @@ from codemods.library.introduced import introduced
 if TYPE_CHECKING:
     from codemods.facts.devices.conditions import Conditions
     from codemods.facts.script import Script
-
-_AUTOCAST = (1, 10)
-"""The torch that has ``torch.autocast``."""
 
 
 def check(script: Script, conditions: Conditions) -> None:
@@ -35,8 +31,8 @@ def check(script: Script, conditions: Conditions) -> None:
         raise LeftError("framework", text, remedy="use its own switch for mixed precision")
     if not conditions.are_about_cuda:
         raise LeftError.of(conditions.why_not or no_cuda(script))
-    if not script.target.allows(_AUTOCAST):
-        raise LeftError.of(on_old_torch(script, _AUTOCAST, "torch.autocast"))
+    if not script.target.allows(AUTOCAST_SINCE):
+        raise LeftError.of(script.target.why_too_old(AUTOCAST_SINCE, "torch.autocast"))
     captured = capture(script)
     if captured is not None:
         raise LeftError.of(captured)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from codemods.facts.reason import Reason
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -14,6 +16,9 @@ ASSUMED: Version = (2, 4)
 
 
 _SECOND: Version = (2, 0)
+
+OLDER = "older-torch"
+"""The code of the reason for which sites are left where torch may be too old."""
 
 
 class Target(NamedTuple):
@@ -40,6 +45,18 @@ class Target(NamedTuple):
         if self.known is not None:
             return minimum <= self.known
         return minimum <= ASSUMED and (self.below is None or minimum < self.below)
+
+    def why_too_old(self, minimum: Version, what: str = "") -> Reason:
+        """The reason for which sites are left where code that needs this version may not be written.
+
+        Args:
+            minimum: The version.
+            what: What it is that needs it, unless that is the rewritten code.
+        """
+        version, source = ".".join(map(str, minimum)), self.source
+        said_by, otherwise = (f" ({source})", f": {source} says otherwise") if source else ("", "")
+        text = f"{what} needs torch {version}, and the script may run on an older one{said_by}".lstrip()
+        return Reason(OLDER, text, remedy=f"say --target-torch {version}, if it runs on no older one{otherwise}")
 
     def reaches(self, version: Version) -> bool:
         """Whether the script is known to run on nothing older than this version."""

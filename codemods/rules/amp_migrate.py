@@ -53,6 +53,7 @@ class AmpMigrate(Codemod):
     promise = Promise.BITWISE
     gain = UNMEASURED
     min_torch = (1, 12)
+    oldest_torch = (0, 4)  # what is wrong with mixed precision is so in any torch
     needs_cuda = False
     phases = frozenset({Phase.OTHER})
     causes = words(

@@ -10,7 +10,7 @@ from codemods.editing.values import AddElse, Insert, Replace
 from codemods.facts.cost.worth import worth
 from codemods.facts.models.candidates import InPlace, NotCompiled, SecondName, Unreplicated, candidates
 from codemods.facts.models.compilability import draws
-from codemods.facts.models.obstacles import compiles_already, on_old_torch
+from codemods.facts.models.obstacles import compiles_already
 from codemods.facts.models.preparation import condition, last_preparation, under
 from codemods.library.sources import measured
 
@@ -73,6 +73,7 @@ class Compile(Codemod):
     gain = "1.2x in 32 bits, 1.5x with amp (A100, mean of 163 models), 0.6-1.1x for small networks (H100)"
     gain_sources = ("https://pytorch.org/get-started/pytorch-2.0/", measured("compile-warm-up"))
     min_torch = (2, 1)
+    oldest_torch = _SECOND_NAME
     needs_cuda = True
     phases = frozenset({Phase.FORWARD, Phase.BACKWARD})
     causes = words(
@@ -186,7 +187,8 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         found = list(self._findings(script))
         if not script.target.allows(_SECOND_NAME):  # which decides for all, wherever there is a device to compile for
             first = [each for each in found if each.because is None or each.because.code != "no-cuda"][:1]
-            found = [self.left(each.module, each.node, on_old_torch(script, self.min_torch)) for each in first] or found
+            because = script.target.why_too_old(self.min_torch)
+            found = [self.left(each.module, each.node, because) for each in first] or found
         yield from found
 
     def _findings(self, script: Script) -> Iterator[Finding]:

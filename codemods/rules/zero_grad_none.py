@@ -65,6 +65,7 @@ class ZeroGradNone(Codemod):
     gain = "0-4 % of an iteration (H100)"
     gain_sources = (measured("steps-and-syncs"),)
     min_torch = _INTRODUCED
+    oldest_torch = _FIRST
     needs_cuda = False
     phases = frozenset({Phase.ZEROING, Phase.ACCUMULATION})
     causes = words(

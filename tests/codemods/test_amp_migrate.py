@@ -221,6 +221,13 @@ def test_it_is_left_for_the_reason_that_decides(code: str, because: str) -> None
     check_leaves(AmpMigrate, code, because)
 
 
+def test_apex_is_not_replaced_by_what_the_torch_has_not() -> None:
+    [site] = run(AmpMigrate, LEFT["Apex"][0], (1, 0)).sites
+    assert site.message == (
+        "torch.autocast, in place of Apex, needs torch 1.10, and the script may run on an older one"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "older", "needed"),
     [

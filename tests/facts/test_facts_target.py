@@ -60,3 +60,10 @@ def test_what_holds_whichever_it_is(targets: list[Target], expected: Target) -> 
 )
 def test_whether_anything_is_said(target: Target, silent: bool) -> None:  # noqa: FBT001 - the expectation itself
     assert target.is_silent is silent
+
+
+def test_who_says_that_torch_is_too_old() -> None:
+    reason = Target((1, 13), source="requirements.txt, line 2").why_too_old((2, 3))
+
+    assert reason.text == "needs torch 2.3, and the script may run on an older one (requirements.txt, line 2)"
+    assert reason.remedy.endswith("requirements.txt, line 2 says otherwise")

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 from probe import script
 
-from codemods.dataflow.source import Module
-from codemods.facts.models.obstacles import compiles_already, on_old_torch, why_not_compiled
-from codemods.facts.script import Script
-from codemods.facts.target import Target
+from codemods.facts.models.obstacles import compiles_already, why_not_compiled
 
 HEAD = """\
 import torch
@@ -94,12 +91,3 @@ def test_a_framework_trains_it() -> None:
 )
 def test_what_compiles_already(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
     assert (compiles_already(script(text)) is not None) is expected
-
-
-def test_an_old_torch_has_no_compiler() -> None:
-    module = Module("train.py", "import torch\n")
-    known = Script.of(module, Target((1, 13), source="requirements.txt, line 2"))
-    reason = on_old_torch(known, (2, 3))
-
-    assert reason.text == "needs torch 2.3, and the script may run on an older one (requirements.txt, line 2)"
-    assert reason.remedy.endswith("requirements.txt, line 2 says otherwise")

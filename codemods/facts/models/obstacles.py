@@ -45,14 +45,6 @@ class Obstacle:
     """Where that is said."""
 
 
-def on_old_torch(script: Script, needed: Version, what: str = "") -> Reason:
-    """Why models are left where the script's torch has no compiler, or not what else they need."""
-    version, source = ".".join(map(str, needed)), script.target.source
-    said_by, otherwise = (f" ({source})", f": {source} says otherwise") if source else ("", "")
-    text = f"{what} needs torch {version}, and the script may run on an older one{said_by}".lstrip()
-    return Reason("older-torch", text, remedy=f"say --target-torch {version}, if it runs on no older one{otherwise}")
-
-
 def why_not_compiled(script: Script, trained: TrainedModel, *, alone: bool = False) -> Reason | None:
     """Why the model is not to be compiled; None where nothing is known against it.
 

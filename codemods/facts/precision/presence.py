@@ -28,6 +28,8 @@ _DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
 
 
 _AUTOCAST = frozenset({"autocast", "GradScaler"})
+AUTOCAST_SINCE = (1, 10)
+"""The first torch that has ``torch.autocast``."""
 
 
 def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
@@ -141,6 +143,9 @@ def apex_calls(script: Script) -> Iterator[tuple[ast.Call, Reason]]:
     module, flow = script.module, script.flow
     for call in module.nodes(ast.Call) if "apex" in module.text else ():
         if not any(each.name == "apex.amp.initialize" for each in flow.values(call.func)):
+            continue
+        if not script.target.allows(AUTOCAST_SINCE):
+            yield call, script.target.why_too_old(AUTOCAST_SINCE, "torch.autocast, in place of Apex,")
             continue
         level = next((ast.unparse(each.value) for each in call.keywords if each.arg == "opt_level"), "'O1'")
         how = "it patches PyTorch's functions" if level == "'O1'" else f"opt_level={level} may keep weights in 16 bits"
