@@ -1,13 +1,14 @@
-"""Which expressions gave a name what it holds where it is read, in one function or module."""
+"""Which expressions gave a name what it holds where it is read, and at which places, in one function or module."""
 
 from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, children, kept, walk
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 _Given: TypeAlias = "frozenset[ast.expr | None]"
 _UNKNOWN: _Given = frozenset({None})
+_Bound: TypeAlias = "frozenset[ast.Name | None]"
+_ELSEWHERE: _Bound = frozenset({None})
+_Part = TypeVar("_Part")
 
 
 class Reaching:
@@ -25,7 +29,7 @@ class Reaching:
     """
 
     def __init__(self, scope: ast.AST) -> None:
-        self._reads: Mapping[ast.Name, _Given] = _reads(scope)
+        self._reads: Mapping[ast.Name, _Given] = _reads(_Expressions(scope), scope)
         self._readers: defaultdict[ast.expr, list[ast.Name]] = defaultdict(list)
         for name, given in self._reads.items():
             for each in given - _UNKNOWN:
@@ -43,14 +47,32 @@ class Reaching:
         return sorted(self._readers.get(value, ()), key=lambda each: (each.lineno, each.col_offset))
 
 
+class Targets:
+    """The names that are read in the own code of a function or module, each with the targets that may bind it last."""
+
+    def __init__(self, scope: ast.AST) -> None:
+        self._reads: Mapping[ast.Name, _Bound] = _reads(_LastTargets(scope), scope)
+
+    def of(self, name: ast.Name) -> Sequence[ast.Name] | None:
+        """Where the name may be bound last before it is read there; None where a parameter or an import may be it."""
+        found = self._reads.get(name, _ELSEWHERE)
+        known = [each for each in found if each is not None]
+        return sorted(known, key=lambda each: (each.lineno, each.col_offset)) if len(known) == len(found) else None
+
+
 @kept
 def reaching(scope: ast.AST) -> Reaching:
     """What the names of a function or module are given."""
     return Reaching(scope)
 
 
-def _reads(scope: ast.AST) -> Mapping[ast.Name, _Given]:
-    walk_ = _Walk()
+@kept
+def targets(scope: ast.AST) -> Targets:
+    """What binds the names of a function or module."""
+    return Targets(scope)
+
+
+def _reads(walk_: _Walk[_Part], scope: ast.AST) -> Mapping[ast.Name, frozenset[_Part]]:
     body = scope.body if isinstance(scope, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef)) else []
     walk_.run(body)
     late = [each.test for each in walk(scope) if isinstance(each, ast.While)]
@@ -64,15 +86,44 @@ def _reads(scope: ast.AST) -> Mapping[ast.Name, _Given]:
     return walk_.reads
 
 
-class _Walk(ForwardAnalysis[_Given]):
-    def __init__(self) -> None:
-        super().__init__({}, _UNKNOWN)
-        self.reads: dict[ast.Name, _Given] = {}
-        self.ever: dict[str, _Given] = {}
-        """What each name was ever given."""
+def _given_before(scope: ast.AST) -> Iterator[str]:
+    """The names of a function that hold something when it starts: its parameters, and names of the module."""
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return
+    yield from signature(scope).names
+    for each in walk(scope):
+        if isinstance(each, (ast.Global, ast.Nonlocal)):
+            yield from each.names
 
-    def join(self, one: _Given, other: _Given) -> _Given:
+
+class _Walk(ForwardAnalysis["frozenset[_Part]"], Generic[_Part]):
+    """Notes what names hold where they are read; ``nothing_seen`` is what they hold that nothing here gave them."""
+
+    def __init__(self, scope: ast.AST, nothing_seen: frozenset[_Part]) -> None:
+        super().__init__(dict.fromkeys(_given_before(scope), nothing_seen), nothing_seen)
+        self.reads: dict[ast.Name, frozenset[_Part]] = {}
+        self.ever: dict[str, frozenset[_Part]] = {}
+        """What each name ever held."""
+
+    def join(self, one: frozenset[_Part], other: frozenset[_Part]) -> frozenset[_Part]:
         return one | other
+
+    def reached(self, statement: ast.stmt) -> None:
+        for name in _names_of(statement):
+            self._read(name)
+
+    def _read(self, name: ast.Name) -> None:
+        self.reads[name] = self.reads.get(name, frozenset()) | self.names.get(name.id, self._bottom)
+
+    def _note(self, name: str, held: frozenset[_Part]) -> None:
+        self.ever[name] = self.ever.get(name, frozenset()) | held
+
+
+class _Expressions(_Walk["ast.expr | None"]):
+    """A name holds the expressions that gave it what it has."""
+
+    def __init__(self, scope: ast.AST) -> None:
+        super().__init__(scope, _UNKNOWN)
 
     def of(self, node: ast.expr) -> _Given:
         return self.names.get(node.id, _UNKNOWN) if isinstance(node, ast.Name) else frozenset({node})
@@ -86,14 +137,29 @@ class _Walk(ForwardAnalysis[_Given]):
         return _UNKNOWN
 
     def bound(self, target: ast.Name, held: _Given) -> None:
-        self.ever[target.id] = self.ever.get(target.id, frozenset()) | held
+        self._note(target.id, held)
+
+
+class _LastTargets(_Walk["ast.Name | None"]):
+    """A name holds the targets that may have bound it last."""
+
+    def __init__(self, scope: ast.AST) -> None:
+        super().__init__(scope, _ELSEWHERE)
+        self._subjects: set[ast.expr] = set()
+        """What ``match`` is about: the names in its patterns are no targets."""
 
     def reached(self, statement: ast.stmt) -> None:
-        for name in _names_of(statement):
-            self._read(name)
+        super().reached(statement)
+        if isinstance(statement, ast.Match):
+            self._subjects.add(statement.subject)
 
-    def _read(self, name: ast.Name) -> None:
-        self.reads[name] = self.reads.get(name, frozenset()) | self.names.get(name.id, _UNKNOWN)
+    def of(self, node: ast.expr) -> _Bound:
+        return _ELSEWHERE if node in self._subjects else frozenset()
+
+    def bound(self, target: ast.Name, held: _Bound) -> None:  # noqa: ARG002 - as above
+        # Where it is bound for certain, nothing is left of what it held.
+        self.put(target.id, frozenset({target}), certain=False)
+        self._note(target.id, frozenset({target}))
 
 
 def _names_of(statement: ast.stmt) -> Iterator[ast.Name]:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from codemods.facts.reaching import reaching
+from codemods.facts.reaching import reaching, targets
 
 
 def given(text: str, at: str = "answer") -> list[str] | None:
@@ -34,6 +34,14 @@ def given(text: str, at: str = "answer") -> list[str] | None:
         pytest.param("p = f(x)\np += 1\nanswer = p", None, id="a sum"),
         pytest.param("def f(p):\n    answer = p", None, id="a parameter"),
         pytest.param("def f(p):\n    p = g(p)\n    answer = p", ["g(p)"], id="a parameter that is given something"),
+        pytest.param(
+            "def f(p, c):\n    if c:\n        p = g(p)\n    answer = p",
+            None,
+            id="a parameter that is given something on one way",
+        ),
+        pytest.param(
+            "def f(c):\n    global p\n    if c:\n        p = g()\n    answer = p", None, id="a name of the module"
+        ),
         pytest.param("answer = p", None, id="nothing that is seen"),
     ],
 )
@@ -58,3 +66,39 @@ def test_who_reads_what_an_expression_gave(text: str, lines: list[int]) -> None:
     value = next(each for each in ast.walk(tree) if isinstance(each, ast.Call) and ast.unparse(each) == "f(x)")
 
     assert [each.lineno for each in reaching(tree).readers(value)] == lines
+
+
+def bound_at(text: str) -> list[int] | None:
+    """The lines of the targets that may bind the name last that is read in ``answer = name``."""
+    tree = ast.parse(text)
+    scope: ast.AST = next((each for each in tree.body if isinstance(each, ast.FunctionDef)), tree)
+    asked = [
+        each for each in ast.walk(tree) if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "answer"
+    ]
+    name = asked[-1].value
+    assert isinstance(name, ast.Name)
+    found = targets(scope).of(name)
+    return None if found is None else [each.lineno for each in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        pytest.param("p = 1\np = 2\nanswer = p", [2], id="the last of two"),
+        pytest.param("if a:\n    p = 1\nelse:\n    p = 2\nanswer = p", [2, 4], id="one of two branches"),
+        pytest.param(
+            "for i, (p, q) in y:\n    answer = p\n    p = p[:8]", [1], id="each pass of the loop binds it anew"
+        ),
+        pytest.param(
+            "for p in y:\n    while a:\n        answer = p\n        p = 1", [1, 4], id="a loop within does not"
+        ),
+        pytest.param("p = 1\np += 1\nanswer = p", [2], id="a sum is bound anew"),
+        pytest.param("p = 1\na and (p := 2)\nanswer = p", [1, 2], id="perhaps, in an expression"),
+        pytest.param("p = 1\n(p := 2)\nanswer = p", [2], id="surely, in an expression"),
+        pytest.param("p = 1\nif a:\n    import p\nanswer = p", None, id="an import"),
+        pytest.param("match y:\n    case [p]:\n        answer = p", None, id="a part of a pattern"),
+        pytest.param("def f(p, a):\n    if a:\n        p = 1\n    answer = p", None, id="a parameter, perhaps"),
+    ],
+)
+def test_where_a_name_is_bound_last(text: str, lines: list[int] | None) -> None:
+    assert bound_at(text) == lines
