@@ -1539,6 +1539,61 @@ def test_a_part_of_a_batch_that_may_be_anything_is_left(loop: str) -> None:
     leaves("import mine\n" + WITH_SIZES.replace("sizes\n", "mine.Sizes(sizes)\n", 2) + loop, NO_TENSOR)
 
 
+TASKS = """\
+from torch.utils.data import DataLoader, Dataset
+
+class Series(Dataset):
+    def __getitem__(self, index):
+        return self.x[index], self.y[index], self.marks[index]
+
+    def __len__(self):
+        return 900
+
+class Bags(Series):
+    def __getitem__(self, index):
+        return self.x[index], self.y[index]
+
+def with_names(rows):
+    x, y = zip(*rows)
+    return torch.stack(x), Names(y)
+
+def loader_of(task):
+    if task == "bags":
+        return DataLoader(Bags(), 64, pin_memory=True, collate_fn=with_names)
+    return DataLoader(Series(), 64, pin_memory=True)
+
+loader = loader_of(input())
+"""
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for x, y, marks in loader:\n    marks = marks.to(device)\n    marks = marks[:, :8]\n",
+        "for i, (x, y, marks) in enumerate(loader):\n    y = y.float()\n    y = y[:, :8].to(device)\n",
+    ],
+    ids=["the name is cut later", "what is cut before"],
+)
+def test_batches_of_another_task_cannot_be_unpacked_here(loop: str) -> None:
+    rewrites(TASKS + loop, TASKS + loop.replace("device)", "device, non_blocking=True)"))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for x, y in loader:\n    y = y.to(device)\n",
+        "for x, *y in loader:\n    y = y[0].to(device)\n",
+        "for i, batch in enumerate(loader):\n    batch = batch.to(device)\n",
+        "for x, y, marks in loader:\n    if x.shape[0] > 8:\n        y = next(iter(loader))[1]\n    y = y.to(device)\n",
+    ],
+    ids=["batches of both have two parts", "of any length", "a batch that is numbered", "from elsewhere on one way"],
+)
+def test_batches_of_another_task_may_be_moved_here(loop: str) -> None:
+    # With two parts, those of the first task alone come here: what it collates decides.
+    leaves(TASKS + loop, TWO_LOADERS)
+
+
+TWO_LOADERS = "the collate_fn of one of its loaders (line 30) may return something else than tensors"
 NO_LOADER = "what is moved is not known to be a batch: no loader is seen to hand it out"
 
 

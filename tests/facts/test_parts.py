@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from probe import script
 
-from codemods.facts.data.parts import is_callers_batch, why_no_tensor
+from codemods.facts.data.parts import is_callers_batch, may_hand_out, why_no_tensor
 
 COLLATED = """\
     import torch
@@ -122,3 +122,49 @@ def test_what_hands_on_the_batches(wrapped: str) -> None:
     (loader,) = found.loaders
 
     assert why_no_tensor(loader, move) is None
+
+
+PAIRS = """\
+    from torch.utils.data import DataLoader, Dataset
+
+    class Pairs(Dataset):
+        def __getitem__(self, index):
+            return self.x[index], self.y[index]
+
+    def triple(items):
+        return 1, 2, 3
+
+    def as_it_comes(items):
+        return tuple(items)
+
+    class Traced(Dataset):
+        @traced
+        def __getitem__(self, index):
+            return self.x[index], self.y[index]
+
+    class Several(Pairs):
+        def __getitems__(self, indices):
+            return [(self.x[each], self.y[each], each) for each in indices]
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "may"),
+    [
+        pytest.param("DataLoader(Pairs())", False, id="items of another number of parts"),
+        pytest.param("DataLoader(Pairs(), collate_fn=triple)", True, id="batches of as many"),
+        pytest.param("DataLoader(Pairs(), collate_fn=lambda items: triple(items))", True, id="through a lambda"),
+        pytest.param("DataLoader(Pairs(), collate_fn=as_it_comes)", True, id="of any number"),
+        pytest.param("DataLoader(Traced())", True, id="a decorator may make others"),
+        pytest.param("DataLoader(Several())", True, id="several are read at once"),
+        pytest.param("DataLoader(Pairs(), **given)", True, id="arguments that are not seen"),
+        pytest.param("DataLoader(read())", True, id="a data set that is not seen"),
+    ],
+)
+def test_whose_batches_a_loop_can_unpack(made: str, may: bool) -> None:  # noqa: FBT001
+    found = script(PAIRS + f"    loader = {made}\n    for x, y, z in loader:\n        z.cuda()\n")
+    (move,) = found.transfers
+    (loader,) = found.loaders
+
+    assert may_hand_out(loader, move) is may

@@ -5,24 +5,35 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.placement import dominates
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import NONE, Batch, Container, HostTensor, Literal, Made, Plain, SomeTensor, Value
+from codemods.dataflow.values import (
+    NONE,
+    NOTHING,
+    UNKNOWN_KEY,
+    Container,
+    Instance,
+    Literal,
+    Made,
+    Plain,
+    Tensor,
+    Value,
+)
 from codemods.facts.data.elements import is_value_of_dictionary
-from codemods.facts.reason import Reason
+from codemods.facts.reaching import targets
+from codemods.facts.reason import HERE, Reason, at
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Module
+    from codemods.dataflow.source import Callee, Module
     from codemods.facts.data.loaders import Loader
     from codemods.facts.devices.transfers import Transfer
 
-_NO_TENSOR = Reason("unknown-batch", "its collate_fn may return something else than tensors")
+_SEQUENCES = frozenset({"tuple", "list"})
 
 
 def is_callers_batch(move: Transfer) -> bool:
@@ -69,14 +80,100 @@ def why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:
                 is_known = isinstance(returned, Container) and place in loader.flow.keys(returned)
                 parts = loader.flow.items(returned, place) if is_known else {returned}
                 if any(_may_be_object(loader.flow, each, set()) for each in parts):
-                    return _NO_TENSOR
+                    return _no_tensor(loader, move)
         elif value.name.startswith("transformers."):
             # A BatchEncoding, whose own `to` knows no non_blocking in all versions; its fields are tensors.
             if not is_value_of_dictionary(move.module, move.moved):
-                return _NO_TENSOR
+                return _no_tensor(loader, move)
         elif not value.name.startswith("torch."):
-            return _NO_TENSOR
+            return _no_tensor(loader, move)
     return None
+
+
+def _no_tensor(loader: Loader, move: Transfer) -> Reason:
+    """That a loader's batch may be no tensor; which loader's, where the move is of several."""
+    if len(move.loaders) == 1:
+        return Reason("unknown-batch", "its collate_fn may return something else than tensors")
+    text = f"the collate_fn of one of its loaders ({HERE}) may return something else than tensors"
+    return Reason("unknown-batch", text, (at(loader.module, loader.call),))
+
+
+def may_hand_out(loader: Loader, move: Transfer) -> bool:
+    """Whether the move may be of the loader's batches: not where a loop unpacks them into more or fewer names.
+
+    ``for x, y in loader`` fails for the batches of three parts that the loader of another task has.
+    """
+    parts = [_unpacked(loader.flow, move, each) for each in _origins(move)]
+    counts = None if None in parts or not parts else {len(each.elts) for each in parts if each is not None}
+    lengths = _lengths_of_batches(loader) if counts is not None else None
+    return counts is None or lengths is None or not counts.isdisjoint(lengths)
+
+
+def _origins(move: Transfer) -> list[ast.Name]:
+    """The names that may have been given what is moved, before it was cut, cast or renamed: ``y = y[:8].float()``."""
+    module = move.module
+
+    def given_before(store: ast.Name) -> list[ast.Name]:
+        assignment = module.parent(store)
+        root = _root(assignment.value) if isinstance(assignment, ast.Assign) else None
+        return _stores(module, root) if root is not None else []
+
+    root = _root(move.moved)
+    first = _stores(module, root, move.call) if root is not None else []
+    return [each for each in closure(first, given_before) if not given_before(each)]
+
+
+def _root(node: ast.expr) -> ast.Name | None:
+    """``x`` of ``x[:8].float()``."""
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        else:
+            return None
+    return node
+
+
+def _unpacked(flow: Flow, move: Transfer, store: ast.Name) -> ast.Tuple | None:
+    """The names that a loop unpacks each batch into, of which this is one."""
+    parts = move.module.parent(store)
+    is_all = isinstance(parts, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in parts.elts)
+    return parts if is_all and isinstance(parts, ast.Tuple) and _is_batch_of_loop(flow, move, parts) else None
+
+
+def _lengths_of_batches(loader: Loader) -> set[int] | None:
+    """How many parts the loader's batches have; None where not all of that is known."""
+    if loader.passing is None or loader.own_iteration is not None or loader.unknown_arguments is not None:
+        return None
+    found: set[int] = set()
+    for maker in _makers(loader):
+        returned = loader.flow.returned(maker) if maker is not None and not _is_decorated(maker) else NOTHING
+        for each in returned:
+            keys = loader.flow.keys(each) if isinstance(each, Container) and each.name in _SEQUENCES else frozenset()
+            if not keys or UNKNOWN_KEY in keys:
+                return None
+            found.add(len(keys))
+        if not returned:
+            return None
+    return found or None
+
+
+def _makers(loader: Loader) -> Iterator[Callee | None]:
+    """The functions whose results have as many parts as the loader's batches; None for what is not known."""
+    flow, collate = loader.flow, loader.arguments.get("collate_fn")
+    if collate is not None and collate.values != {NONE}:
+        yield from (flow.run_by(each) for each in collate.values)
+        return
+    # The default collate_fn makes of items that are tuples a list of as many batches.
+    for each in loader.dataset.parts:
+        class_ = each.of.site if isinstance(each, Instance) and each.site is not None else None
+        reads_several = class_ is not None and flow.method(class_, "__getitems__") is not None
+        yield flow.method(class_, "__getitem__") if class_ is not None and not reads_several else None
+
+
+def _is_decorated(function: Callee) -> bool:
+    return not isinstance(function, ast.Lambda) and bool(function.decorator_list)
 
 
 def _place_in_batch(flow: Flow, move: Transfer) -> int | str | None:
@@ -84,31 +181,18 @@ def _place_in_batch(flow: Flow, move: Transfer) -> int | str | None:
     module, moved = move.module, move.moved
     if not isinstance(moved, ast.Name):
         return _key_of_batch(flow, move, moved)
-    stores = _stores(module, moved, aside=module.statement(move.call))
-    found = {_place_stored(flow, move, store) for store in stores}
+    found = {_place_stored(flow, move, store) for store in _stores(module, moved, move.call)}
     return found.pop() if len(found) == 1 else None
 
 
-def _stores(module: Module, read: ast.Name, aside: ast.stmt | None = None) -> list[ast.Name]:
-    """Where the name was given what is read: in the innermost loop around it that certainly gives it anew, or anywhere.
+def _stores(module: Module, read: ast.Name, move: ast.Call | None = None) -> list[ast.Name]:
+    """Where the name may have been given what is read; nothing where not all of that is seen.
 
-    A loop over another loader may use the same names. What stands in the statement ``aside`` does not count.
+    What stands in the statement of the move itself, ``x = x.to(device)``, does not count.
     """
-    stores = [
-        each
-        for each in module.nodes(ast.Name)
-        if each.id == read.id
-        and not isinstance(each.ctx, ast.Load)
-        and module.function(each) is module.function(read)
-        and module.statement(each) is not aside
-    ]
-    reading = module.statement(read)
-    for loop in module.ancestors(reading):
-        if isinstance(loop, (ast.For, ast.AsyncFor)):
-            inside = [each for each in stores if loop in module.ancestors(each)]
-            if any(each in walk(loop.target) or dominates(module, module.statement(each), reading) for each in inside):
-                return inside
-    return stores
+    found = targets(module.function(read) or module.tree).of(read) or ()
+    aside = module.statement(move) if move is not None else None
+    return [each for each in found if module.statement(each) is not aside]
 
 
 def _place_stored(flow: Flow, move: Transfer, store: ast.Name) -> int | str | None:
@@ -138,6 +222,8 @@ def _key_of_batch(flow: Flow, move: Transfer, node: ast.expr) -> int | str | Non
 def _is_batch_of_loop(flow: Flow, move: Transfer, target: ast.expr) -> bool:
     """Whether a loop gives the target each batch of the loaders as it is: ``for batch in``, ``for i, batch in``."""
     loop = move.module.parent(target)
+    if isinstance(loop, ast.For) and isinstance(target, ast.Tuple) and _is_number(flow, target.elts[0]):
+        return False  # the number and the batch
     numbered = isinstance(loop, ast.Tuple) and len(loop.elts) == 2 and _is_number(flow, loop.elts[0])  # noqa: PLR2004
     loop = move.module.parent(loop) if loop is not None and numbered else loop
     return (
@@ -175,7 +261,7 @@ def _may_be_object(flow: Flow, value: Value, seen: set[Value]) -> bool:
     if isinstance(value, Made) and has(value.name, Trait.ARRAYS):
         return False
     if not isinstance(value, Container):
-        return not isinstance(value, (HostTensor, SomeTensor, Batch, Plain, Literal))
+        return not isinstance(value, (Tensor, Plain, Literal))
     if value in seen:
         return False
     seen.add(value)

@@ -20,7 +20,7 @@ from codemods.dataflow.values import (
     without_none,
 )
 from codemods.facts.data.elements import is_element
-from codemods.facts.data.parts import is_callers_batch, why_no_tensor
+from codemods.facts.data.parts import is_callers_batch, may_hand_out, why_no_tensor
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import from_arrays
@@ -213,10 +213,11 @@ def _same_target(source: Value, move: Transfer) -> bool:
 def _why_pageable(script: Script, move: Transfer) -> Reason | None:
     reasons: list[Reason] = []
     is_pinned = False
-    for value in in_order(move.loaders):
-        loader = script.loader(value)
-        if loader is None:
-            return Reason("unpinned-loader", "the loader is not made in a way that can be seen")
+    found = [script.loader(value) for value in in_order(move.loaders)]
+    loaders = [each for each in found if each is not None]
+    if len(loaders) < len(found):
+        return Reason("unpinned-loader", "the loader is not made in a way that can be seen")
+    for loader in [each for each in loaders if may_hand_out(each, move)] or loaders:
         # What `copy_` is given has to be a tensor.
         why = why_no_tensor(loader, move) if move.method != "copy_" else None
         if why is not None:
