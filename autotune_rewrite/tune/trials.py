@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from autotune_rewrite.rewriting import batch
 from autotune_rewrite.tune.search import SpentError, Trial, Variant
 from autotune_rewrite.tune.texts import written
+from autotune_rewrite.tune.verified import SHORTEST_TIMEOUT, TIMES_THE_ORIGINAL
 from autotune_rewrite.verify.statistics.ratio import Ratio
 from codemods.catalogue import RULES
 
@@ -54,6 +56,14 @@ class Budget:
     def share(self) -> float:
         """Seconds for the next trial: what the others leave over goes to those that come last."""
         return self.left / max(1, self.trials)
+
+    def longest_run(self, share: float) -> float:
+        """Seconds after which a run of a trial is ended that has so many seconds as its share."""
+        return max(1.0, min(self.left, max(SHORTEST_TIMEOUT, TIMES_THE_ORIGINAL * share)))
+
+    def ended(self, judgement: Judgement, seconds: float) -> bool:
+        """Whether a trial of so many seconds was ended with the budget, which is no fault of its change."""
+        return judgement.run == "timed-out" and seconds >= self.left
 
     def take(self, seconds: float) -> None:
         """Notes what a trial took."""
@@ -170,6 +180,8 @@ class Trials:
                 if judgement.interrupted:
                     raise InterruptedByUserError
                 now = time.monotonic()
+                if self.budget.ended(judgement, now - last):
+                    continue
                 self.records.keep(key, {**_as_kept(judgement), "is_same": False, "seconds": now - last})
                 self.early.add(key)
                 self.budget.spent += now - last
@@ -206,16 +218,19 @@ class Trials:
 
     def _run(self, before: Variant, after: Variant, step: Step) -> dict[str, Any]:
         """What came of a trial, as it is kept."""
+        start = time.monotonic()
         ours, theirs = self.changes(before), self.changes(after)
         if _texts(ours) == _texts(theirs):
             return {"ratio": None, "speed": "no-difference", "failed": "", "is_same": True, "seconds": 0.0}
-        start = time.monotonic()
         with TemporaryDirectory(prefix="torchfast-") as directory:
             plan = self._plan(ours, theirs, step, self.budget.share, Path(directory))
             judgement, _ = self.verify(plan, probe=True)
         if judgement.interrupted:
             raise InterruptedByUserError
-        return {**_as_kept(judgement), "is_same": False, "seconds": time.monotonic() - start}
+        seconds = time.monotonic() - start
+        if self.budget.ended(judgement, seconds):
+            raise SpentError
+        return {**_as_kept(judgement), "is_same": False, "seconds": seconds}
 
     def _plan(self, ours: Changes, theirs: Changes, step: Step, seconds: float, directory: Path) -> Plan:
         """How two rewrites are compared, whose texts are written to the directory."""
@@ -230,7 +245,7 @@ class Trials:
             script_directory=self.plan.original.parent,
             pairs=PAIRS[step],
             time_budget=seconds,
-            timeout=self.plan.timeout or self.plan.seconds_of_run,
+            timeout=min(self.plan.timeout or math.inf, self.budget.longest_run(seconds)),
             speed_only=True,
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.rewriting import batch
-from autotune_rewrite.tune.search import Found, Part, Variant, search
+from autotune_rewrite.tune.search import Found, Part, SpentError, Variant, search
 from autotune_rewrite.tune.trials import Budget, InterruptedByUserError, Trials
 from autotune_rewrite.tune.verified import acting, verified
 from autotune_rewrite.verify.judgement import Judgement
@@ -115,7 +115,11 @@ class Tuning:
             VerifyError: It cannot be run.
             InterruptedByUserError: The user has ended it; what was measured is on record.
         """
-        first = self._first()
+        try:
+            first = self._first()
+        except SpentError:
+            text = f"The budget of {duration(self.budget)} was spent before everything together was known to run."
+            return Tuned(None, text, None, None, Found(Variant(), (), (), is_complete=False), seconds=self.budget)
         whole, changes = first.whole, first.changes
         if whole is None:
             return Tuned(None, "No rule has anything to change.", None, None, None, first.failed)
@@ -155,19 +159,18 @@ class Tuning:
             return replace(nothing, reason="No change gains anything beyond the noise.")
         variant = found.variant.beside(idle) if self.unmeasured else found.variant
         self.say("the result, in fresh runs")
-        plan = replace(
-            self.plan, seed=self.plan.seed + FRESH, time_budget=max(self.budget * CONFIRMING, self.budget - spent)
-        )
-        result = verified(
-            self.parts,
-            trials.options_of(variant),
-            plan,
-            self.verify,
-            self.say,
-            without=frozenset(RULES) - variant.rules,
-        )
+        left = self.budget - spent
+        plan = replace(self.plan, seed=self.plan.seed + FRESH, time_budget=left)
+        verify = _Within(self.verify, left, time.monotonic())
+        options, without = trials.options_of(variant), frozenset(RULES) - variant.rules
+        try:
+            result = verified(self.parts, options, plan, verify, self.say, without=without)
+        except SpentError:
+            reason = "The budget was spent before the result was confirmed in fresh runs."
+            return replace(nothing, reason=reason, found=replace(found, is_complete=False))
         judgement = result.judgement
-        told = replace(nothing, confirmed=judgement, failed=(*first.failed, *(judgement.left_out if judgement else ())))
+        failed = (*first.failed, *(judgement.left_out if judgement else ()))
+        told = replace(nothing, confirmed=judgement, failed=failed, seconds=spent + verify.seconds)
         if judgement is None:
             return replace(told, reason="Nothing of the result held up in fresh runs.")
         if judgement.interrupted:
@@ -194,27 +197,58 @@ class Tuning:
     def _run_everything(self) -> dict[str, Any]:
         """What came of it, as it is kept."""
         self.say("everything together")
-        runs: list[Run] = []
-
-        def verify(plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
-            judgement, some = self.verify(plan, probe=probe)
-            runs.extend(some)
-            return judgement, some
-
-        start = time.monotonic()
-        plan = replace(self.plan, time_budget=self.budget * WHOLE)
+        verify = _Within(self.verify, self.budget * (1 - CONFIRMING), time.monotonic())
+        # A change that takes long to start has more time for that than the runs are sized by.
+        longest = min(self.plan.timeout or math.inf, verify.left)
+        plan = replace(self.plan, time_budget=self.budget * WHOLE, timeout=longest)
         result = verified(self.parts, self.options, plan, verify, self.say)
         judgement = result.judgement
         if judgement is not None and judgement.interrupted:
             raise InterruptedByUserError
-        whole = [len(each.times) for each in runs if each.side == "original" and each.ended == "finished"]
+        whole = [len(each.times) for each in verify.runs if each.side == "original" and each.ended == "finished"]
         return {
             "failed": dict(judgement.left_out) if judgement is not None else {},
             "judgement": None if judgement is None else _as_kept(judgement),
             "environment": {} if judgement is None else judgement.environment,
             "length": whole[0] if whole else None,
-            "seconds": time.monotonic() - start,
+            "seconds": verify.seconds,
         }
+
+
+@dataclass(slots=True)
+class _Within:
+    """Carries out plans, all of them together in so many seconds."""
+
+    verify: Verify
+    budget: float
+    began: float
+    runs: list[Run] = field(default_factory=list)
+    """Of all plans."""
+
+    @property
+    def seconds(self) -> float:
+        """That went by since then."""
+        return time.monotonic() - self.began
+
+    @property
+    def left(self) -> float:
+        """Seconds for all plans that are to come."""
+        return self.budget - self.seconds
+
+    def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
+        """Carry out a plan in what is left of the time.
+
+        Raises:
+            SpentError: Nothing is.
+        """
+        left = self.left
+        if left <= 0:
+            raise SpentError
+        timeout = None if plan.timeout is None else min(plan.timeout, left)
+        fitting = replace(plan, time_budget=min(plan.time_budget, left), timeout=timeout)
+        judgement, runs = self.verify(fitting, probe=probe)
+        self.runs.extend(runs)
+        return judgement, runs
 
 
 @dataclass(frozen=True, slots=True)

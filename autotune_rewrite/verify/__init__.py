@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.verify import records as stored
 from autotune_rewrite.verify import turns
+from autotune_rewrite.verify.allowance import Allowance
 from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.judgement import Base, Judgement, judge, judge_failure
 from autotune_rewrite.verify.plan import FIRST_LOOK, Plan, Side, Turn, VerifyError
@@ -15,7 +17,7 @@ from autotune_rewrite.verify.run import probe, run_in_turns, run_script
 from autotune_rewrite.verify.statistics.measurement import Measurement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from autotune_rewrite.verify.records import Environment
@@ -73,7 +75,7 @@ def verify(
         VerifyError: The plan cannot be carried out, and nothing was run; or records cannot be written.
     """
     plan.check()
-    series = _Series(plan, progress, on_run)
+    series = _Series(plan, Allowance(plan.time_budget), progress, on_run)
     try:
         series.environment = probe(plan)
         series.run()
@@ -141,12 +143,11 @@ class _Series:
     """The runs of a plan, until there is something to say."""
 
     plan: Plan
+    time: Allowance
     progress: Callable[[Progress], None] | None = None
     on_run: Callable[[Run], None] | None = None
     environment: Environment = field(default_factory=dict)
     taken: list[Run] = field(default_factory=list)
-    _spent: float = 0.0
-    """Seconds of all runs so far."""
     _may_share: bool = True
     """Whether the two runs of a pair may be alive at once, as far as has been tried."""
 
@@ -159,13 +160,19 @@ class _Series:
             return
         first = self.taken[:2]
         original = next(run for run in first if run.side == "original")
+        if self._leaves_more_than_pairs(original):
+            self.time.reserved = 2 * CHECK_SHARE * self.plan.time_budget
         again = self._size(first)
         if not (self._pair(0) if again else self._second_baseline(0)):
             return
         for pair in range(1, self.plan.pairs + 1):
+            if pair < self.plan.pairs and not self.time.holds_another_pair:
+                self.plan = replace(self.plan, pairs=pair)  # what there is, is judged
             if pair in self.plan.looks and self._tells_enough(original):
                 return
-            if pair < self.plan.pairs and not self._pair(pair):
+            if pair >= self.plan.pairs:
+                break
+            if not self._pair(pair):
                 return
         if self.plan.pairs < asked:
             sized = f"Fewer pairs were run to keep to the time budget of {self.plan.time_budget:g} s."
@@ -182,6 +189,9 @@ class _Series:
         comparison = Comparison.of(self.plan, self.taken)
         promise, unequal = self.plan.promise, comparison.unequal
         seen = {run.kind for run in self.taken}
+        if self.time.left <= 0:
+            return True
+        self.time.limit = self.time.left
         if unequal is not None and promise in ("bitwise", "precision") and "control" not in seen:
             # Does the original agree with itself? Only then does a difference say something about the rewritten.
             if not self._take(Turn("original", unequal.original.offset, "control")):
@@ -190,6 +200,15 @@ class _Series:
         if "check" not in seen and self._leaves_bits_open(comparison, original) and not self._check(original):
             return True
         return judged(self.plan, self.taken, self.environment).tells_enough
+
+    def _leaves_more_than_pairs(self, original: Run) -> bool:
+        """Whether other runs are to be expected, by what the first pair has shown."""
+        if self.plan.speed_only:
+            return False
+        comparison = Comparison.of(self.plan, self.taken)
+        if comparison.unequal is not None and comparison.unequal.lengths_differ:
+            return not _reaches_second_epoch(original)  # they were cut after some time
+        return comparison.unequal is not None or self._leaves_bits_open(comparison, original)
 
     def _leaves_bits_open(self, comparison: Comparison, original: Run) -> bool:
         """Whether bits were promised, and the plain runs do not tell whether that is kept."""
@@ -203,12 +222,19 @@ class _Series:
 
     def _take(self, turn: Turn, seconds: float | None = None, plan: Plan | None = None) -> bool:
         """Makes a run; whether it went well."""
-        return self._keep(run_script(plan or self.plan, turn, seconds, self._watch(turn)))
+        run = run_script(self._ending(plan or self.plan), turn, seconds, self._watch(turn))
+        self.time.runs += run.wall_seconds
+        if turn.kind != "pair" and self._was_ended([run]):
+            return False  # which says nothing
+        return self._keep(run)
+
+    def _ending(self, plan: Plan) -> Plan:
+        """The plan for a run that is ended where it takes longer than what was left, unless a timeout was asked for."""
+        return plan if plan.timeout is not None else replace(plan, timeout=_upward(self.time.limit))
 
     def _keep(self, run: Run) -> bool:
         """Takes note of a run; whether it went well."""
         self.taken.append(run)
-        self._spent += run.wall_seconds
         if self.on_run is not None:
             self.on_run(run)
         return run.outcome == "ok"
@@ -220,7 +246,7 @@ class _Series:
         paired = sum(run.kind == "pair" for run in self.taken)
         next_look = next((look for look in self.plan.looks if 2 * look > paired), self.plan.pairs)
         total = max(number, len(self.taken) - paired + 2 * next_look)
-        left = self._spent / len(self.taken) * (total - len(self.taken)) if self.taken else None
+        left = self.time.runs / len(self.taken) * (total - len(self.taken)) if self.taken else None
 
         def watch(iterations: int, per_second: float) -> None:
             tell(Progress(number, total, turn.side, iterations, per_second, left))
@@ -229,7 +255,27 @@ class _Series:
         return watch
 
     def _pair(self, pair: int, seconds: float | None = None) -> bool:
-        """Makes the runs of a pair, and of the second baseline where there is one; whether all went well."""
+        """Makes the runs of a pair, and of the second baseline where there is one; whether all went well.
+
+        A pair that is ended because the time is over says nothing, where there are others that were not.
+        """
+        before, spent = len(self.taken), self.time.spent
+        self.time.limit = max(self.time.left, self.plan.time_budget * CHECK_SHARE)
+        if self._runs_of_pair(pair, seconds):
+            self.time.pairs.append(self.time.spent - spent)
+            return True
+        if self._was_ended(self.taken[before:]) and Comparison.of(self.plan, self.taken[:before]).pairs:
+            del self.taken[before:]
+            sized = f"The time budget of {self.plan.time_budget:g} s was over before another pair of runs had ended."
+            self.plan = replace(self.plan, pairs=pair, sized=self.plan.sized or sized)
+        return False
+
+    def _was_ended(self, runs: Sequence[Run]) -> bool:
+        """Whether one of them was, as the time is over."""
+        return self.plan.timeout is None and self.time.left <= 0 and any(run.outcome == "timed-out" for run in runs)
+
+    def _runs_of_pair(self, pair: int, seconds: float | None) -> bool:
+        """The same, but for what follows from the time."""
         if self._could_take_turns() and self._pair_in_turns(pair):
             return all(run.outcome == "ok" for run in self.taken[-2:])
         for number, turn in enumerate(self.plan.pair_turns[pair]):
@@ -265,14 +311,14 @@ class _Series:
         fail, or differ although the pair before did not, this pair and all after it are run one after the other.
         """
         now, later = self.plan.pair_turns[pair]
-        runs = run_in_turns(self.plan, (now, later), self._watch(now))
+        runs = run_in_turns(self._ending(self.plan), (now, later), self._watch(now))
         interrupted = any(run.outcome == "interrupted" for run in runs)
         alike = all(run.outcome == "ok" for run in runs) and Comparison.of(self.plan, runs).pairs[0].equal
-        if interrupted or alike:
+        self.time.runs += sum(run.wall_seconds for run in runs)
+        if interrupted or alike or self._was_ended(runs):
             for run in runs:
                 self._keep(run)
             return True
-        self._spent += sum(run.wall_seconds for run in runs)
         self._may_share = False
         return False
 
@@ -301,7 +347,8 @@ class _Series:
 
     def _plan_of_check(self, original: Run) -> Plan:
         """Runs that reach a second epoch within their share of the time; epochs are cut to that end."""
-        fitting = _iterations_within(original, self.plan.time_budget * CHECK_SHARE)
+        share = min(self.plan.time_budget * CHECK_SHARE, self.time.left / 2)
+        fitting = _iterations_within(original, share)
         limit = fitting if self.plan.iterations is None else min(fitting, self.plan.iterations)
         epoch = next((one for one in original.passes if one.iterations), None)
         if epoch is None:
@@ -328,8 +375,8 @@ class _Series:
         if not cut and (of_pair * fewest <= budget or plan.iterations is not None or plan.full):
             self.plan = replace(plan, pairs=max(fewest, int(budget / of_pair)))
             return False
-        iterations = min(_iterations_within(run, budget / (2 * fewest)) for run in first)
-        if not cut and iterations >= len(first[0].times):
+        iterations = min(_iterations_within(run, self.time.for_pairs / (2 * fewest)) for run in first)
+        if not cut and (iterations >= len(first[0].times) or self.time.for_pairs <= 0):
             self.plan = replace(
                 plan, pairs=fewest, sized=f"Fewer pairs were run {kept}, which their start alone exceeds."
             )
@@ -339,6 +386,7 @@ class _Series:
         self.plan = replace(plan, pairs=fewest, iterations=iterations, length=plan.length or known, sized=sized)
         # Whole runs tell what cut ones cannot: which files and metrics there are, and how long the end takes.
         self.taken = [] if cut else [replace(run, kind="whole") for run in first]
+        self.time.pairs.clear()  # the next ones are shorter
         return True
 
 
@@ -356,3 +404,8 @@ def _iterations_within(run: Run, seconds: float) -> int:
         return FEWEST_ITERATIONS
     start = run.wall_seconds - measurement.iterations * each
     return max(FEWEST_ITERATIONS, int((seconds - start) / each))
+
+
+def _upward(seconds: float) -> float:
+    """As it is told to the user."""
+    return math.ceil(seconds) if math.isfinite(seconds) else seconds

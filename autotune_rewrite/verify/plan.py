@@ -72,11 +72,11 @@ class Plan:
     iterations: int | None = None
     """Every run ends after this many backward calls, or runs to its own end."""
     time_budget: float = 300.0
-    """Seconds that all runs together should take: fewer pairs are run, or runs are cut, to keep to it."""
+    """Seconds that all runs together take: fewer pairs are run, or runs are cut, to keep to it."""
     seed: int = 0
     device: Device = "auto"
     timeout: float | None = None
-    """Seconds that one run may take; None: twice the time budget."""
+    """Seconds that one run may take; None: what is left of the time budget, and twice that where nobody counts."""
     arguments: tuple[str, ...] = ()
     """Of both scripts."""
     not_measured: tuple[str, ...] = ()

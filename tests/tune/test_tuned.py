@@ -140,6 +140,73 @@ def test_a_budget_that_one_comparison_spends_is_told(naive: Path, tmp_path: Path
     assert "It is 1.50 times as fast" in " ".join(report.as_text(result, "train.py", None).split())
 
 
+class Clock:
+    """Time that passes only where comparisons run, in the place of the module."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("times", "crashing", "reason"),
+    [
+        pytest.param(0.5, "loader-pin", "", id="comparisons that need less than their share"),
+        pytest.param(1.2, "", "", id="comparisons whose last pair takes longer"),
+        pytest.param(2.1, "", "to tell changes apart takes about", id="one that takes twice its share"),
+        pytest.param(
+            3.9, "loader-pin", "before everything together was known to run", id="one that takes four times its share"
+        ),
+    ],
+)
+def test_no_comparison_begins_after_the_budget_nor_gets_more_than_is_left(
+    naive: Path, monkeypatch: pytest.MonkeyPatch, times: float, crashing: str, reason: str
+) -> None:
+    clock, world = Clock(), World({"loader-pin": 1.5, "zero-grad-none": 1.2}, crashing)
+    for module in ("tuned", "trials", "verified"):
+        monkeypatch.setattr(f"autotune_rewrite.tune.{module}.time", clock)
+
+    def verify(plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
+        assert plan.time_budget <= 600 - clock.now
+        clock.now += plan.time_budget * times
+        return world(plan, probe=probe)
+
+    parts = read_project(str(naive))
+    result = Tuning(parts, OPTIONS, Plan(naive, naive), verify, lambda _: None, 600, Records(None)).end()
+
+    assert result.pays == (not reason)
+    assert reason in result.reason
+    assert clock.now <= 600 * max(1, times)
+
+
+def test_a_trial_that_all_that_is_left_ends_is_no_fault_of_its_change(
+    naive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    for module in ("tuned", "trials", "verified"):
+        monkeypatch.setattr(f"autotune_rewrite.tune.{module}.time", clock)
+    world = World({"loader-pin": 1.5})
+
+    def verify(plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
+        if not plan.speed_only:
+            clock.now += 10
+            return world(plan, probe=probe)
+        assert plan.timeout is not None
+        clock.now += plan.timeout
+        reason = "The rewritten script did not end."
+        return Judgement("timed-out", "not-checked", "not-checked", reason, "bitwise", side="rewritten"), []
+
+    parts = read_project(str(naive))
+    found = Tuning(parts, OPTIONS, Plan(naive, naive), verify, lambda _: None, 200, Records(None)).end().found
+
+    assert found is not None
+    answers = [part.answer for part in found.parts]
+    assert answers[0] == "failed"  # it took many times its share
+    assert answers[-1] == "not-told"
+
+
 def test_rules_are_tried_in_the_order_that_a_profile_gives(naive: Path) -> None:
     result = tuned(naive, World({"loader-pin": 1.5}), order=["zero-grad-none", "loader-pin"])
 

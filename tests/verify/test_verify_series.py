@@ -25,6 +25,8 @@ class Script:
     seconds: float = 0.01
     faster: float = 1.0
     """How many times as fast an iteration of the rewritten script is."""
+    slower: tuple[float, ...] = (1.0,)
+    """How many times as long all takes that the machine does, in each run; the last one counts on."""
     noise: tuple[float, ...] = (0.0,)
     """Seconds that pairs take longer, on the rewritten side alone."""
     epoch: int = 0
@@ -52,7 +54,10 @@ class Script:
             limits.append(max(1, int((seconds - 2) / each)))
         iterations = min(limits)
         late = self.noise[turn.offset % len(self.noise)] if turn.side == "rewritten" else 0.0
-        whole = 2 + iterations * each + late
+        busy = self.slower[min(len(self.runs), len(self.slower) - 1)]
+        whole = busy * (2 + iterations * each + late)
+        hangs = whole > plan.seconds_of_run
+        whole = min(whole, plan.seconds_of_run)
         self.runs.append((turn, iterations, whole))
         self.plans.append(plan)
         outcome, side, offset = self.ends
@@ -61,7 +66,7 @@ class Script:
             side=turn.side,
             offset=turn.offset,
             kind=turn.kind,
-            outcome=outcome if failed else "ok",  # type: ignore[arg-type]
+            outcome="timed-out" if hangs else outcome if failed else "ok",  # type: ignore[arg-type]
             problem="did not go well" if failed else "",
             output=(),
             wall_seconds=whole,
@@ -258,11 +263,11 @@ def test_a_whole_first_pair_is_kept_when_others_are_cut(monkeypatch: pytest.Monk
     started(monkeypatch, Script(iterations=1000, faster=2.0))  # 12 and 7 seconds
     seen: list[Run] = []
     verify(Plan(Path("a.py"), Path("b.py"), "bitwise", time_budget=60.0), records=None, on_run=seen.append)
-    assert [len(run.times) for run in seen] == [1000, 1000] + [550] * 8
+    assert [len(run.times) for run in seen] == [1000, 1000] + [312] * 8
     script = Script(iterations=30)  # shorter than the shortest cut
     judgement = judged(monkeypatch, script, time_budget=12.0)
     assert {iterations for _, iterations, _ in script.runs} == {30}
-    assert (judgement.basis, judgement.pairs) == ("whole", 4)
+    assert (judgement.basis, judgement.pairs) == ("whole", 2)
     assert (
         judgement.sized == "Fewer pairs were run to keep to the time budget of 12 s, which their start alone exceeds."
     )
@@ -277,9 +282,9 @@ def test_a_run_that_fails_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_at_full_length_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(iterations=1000, faster=2.0)
-    judgement = judged(monkeypatch, script, time_budget=30.0, full=True)
+    judgement = judged(monkeypatch, script, time_budget=60.0, full=True)
     assert {iterations for _, iterations, _ in script.runs} == {1000}
-    assert (judgement.basis, judgement.pairs) == ("whole", 4)
+    assert (judgement.basis, judgement.pairs) == ("whole", 3)
 
 
 def test_records_are_judged_again_alike(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -372,7 +377,7 @@ def test_one_look_has_the_whole_confidence(monkeypatch: pytest.MonkeyPatch) -> N
 def test_fewer_pairs_are_run_where_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(noise=(0.0, 1.0, 0.5))  # 3 to 4 seconds a run
     judgement = judged(monkeypatch, script, time_budget=30.0)
-    assert (judgement.pairs, len(script.runs)) == (5, 10)
+    assert (judgement.pairs, len(script.runs)) == (4, 8)
     assert judgement.sized == "Fewer pairs were run to keep to the time budget of 30 s."
 
 
@@ -384,18 +389,65 @@ def test_a_budget_that_was_enough_is_not_spoken_of(monkeypatch: pytest.MonkeyPat
 def test_long_runs_are_cut_and_extrapolated_to_their_own_length(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(iterations=1000, faster=2.0)  # 12 and 7 seconds
     judgement = judged(monkeypatch, script, time_budget=60.0)
-    assert judgement.sized == "Runs were cut to 550 iterations to keep to the time budget of 60 s."
-    assert [iterations for _, iterations, _ in script.runs] == [1000, 1000] + [550] * 8
-    assert sum(seconds for *_, seconds in script.runs[2:]) <= 60
+    assert judgement.sized == "Runs were cut to 312 iterations to keep to the time budget of 60 s."
+    assert [iterations for _, iterations, _ in script.runs] == [1000, 1000] + [312] * 8
+    assert sum(seconds for *_, seconds in script.runs) <= 60
     assert (judgement.basis, judgement.speed) == ("extrapolated", "faster")
 
 
 def test_runs_without_end_are_cut_after_their_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(iterations=10**6, faster=2.0)
     judgement = judged(monkeypatch, script, time_budget=60.0)
-    assert sum(seconds for *_, seconds in script.runs) <= 1.5 * 60
-    assert {iterations for _, iterations, _ in script.runs[2:]} == {550}
+    assert sum(seconds for *_, seconds in script.runs) <= 60
+    assert {iterations for _, iterations, _ in script.runs[2:]} == {175}
     assert (judgement.basis, judgement.pairs) == ("cut", 4)
+
+
+@pytest.mark.parametrize(
+    ("script", "choices"),
+    [
+        pytest.param(Script(slower=(1, 1, 4), noise=(0.0, 1.0)), {}, id="whole runs"),
+        pytest.param(Script(slower=(1, 1, 4), noise=(0.0, 1.0), busy=(0.0,)), {}, id="one after the other"),
+        pytest.param(Script(iterations=1000, slower=(1, 1, 3)), {}, id="runs that are cut"),
+        pytest.param(Script(iterations=10**6, slower=(1, 1, 3)), {}, id="runs that are cut from the first"),
+        pytest.param(Script(iterations=400, slower=(1, 1, 3)), {"full": True}, id="at full length"),
+        pytest.param(Script(slower=(1, 1, 4)), {"iterations": 90}, id="at a length that was asked for"),
+        pytest.param(Script(iterations=10**5, epoch=10**4, slower=(1, 1, 3)), {}, id="beside a look at the bits"),
+        pytest.param(Script(noise=(0.0, 1.0)), {"speed_only": True}, id="where only speed is asked for"),
+    ],
+)
+def test_no_pair_is_begun_that_would_not_fit_into_the_time(
+    monkeypatch: pytest.MonkeyPatch, script: Script, choices: dict[str, object]
+) -> None:
+    judgement = judged(monkeypatch, script, time_budget=60.0, **choices)
+    pairs = [seconds for turn, _, seconds in script.runs if turn.kind == "pair"]
+    checks = [seconds for turn, _, seconds in script.runs if turn.kind != "pair"]
+    assert sum(pairs) <= 60 + sum(pairs[-2:])
+    assert sum(pairs[:-2]) <= 60
+    assert not checks or sum(seconds for _, _, seconds in script.runs[: -len(checks)]) < 60
+    assert sum(checks) <= 2 * 3 * 60 / 8
+    assert judgement.run == "ok"
+
+
+def test_a_run_that_takes_longer_than_all_the_time_that_is_left_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(slower=(1, 50), iterations=400)  # 6 seconds and 300
+    judgement = judged(monkeypatch, script, time_budget=40.0)
+    assert (judgement.run, judgement.side) == ("timed-out", script.runs[-1][0].side)
+    assert sum(seconds for *_, seconds in script.runs) <= 40 + 40
+
+
+@pytest.mark.parametrize("busy", [1.0, 0.0], ids=["in turns", "one after the other"])
+def test_a_pair_that_the_time_ends_says_nothing_beside_others(monkeypatch: pytest.MonkeyPatch, busy: float) -> None:
+    script = Script(slower=(1,) * 7 + (50,), iterations=300, noise=(0.0, 2.0), busy=(busy,))
+    judgement = judged(monkeypatch, script, time_budget=60.0)
+    assert (judgement.run, judgement.pairs) == ("ok", 3)
+    assert judgement.sized == "The time budget of 60 s was over before another pair of runs had ended."
+
+
+def test_a_timeout_that_was_asked_for_is_that_of_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(noise=(0.0, 1.0))
+    judged(monkeypatch, script, time_budget=30.0, timeout=600.0)
+    assert {plan.timeout for plan in script.plans} == {600.0}
 
 
 def test_iterations_that_were_asked_for_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
