@@ -395,6 +395,33 @@ def test_what_follows_from_another_change_says_so(torchfast: Run, tmp_path: Path
     assert {rule: text.partition("; no fix: ")[2] for rule, text in told.items()} == {"amp": because}
 
 
+CONVOLUTIONS = """\
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Conv2d(3, 128, 3), nn.ReLU(), nn.Conv2d(128, 128, 3), nn.ReLU(), nn.Conv2d(128, 8, 3)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(10000):
+    images = torch.rand(64, 3, 64, 64, device="cuda")
+    optimizer.zero_grad()
+    loss = model(images).square().mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_pays_beside_another_change_only_says_so(torchfast: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(CONVOLUTIONS)
+
+    found = fixes(torchfast, "train.py", "--select", "amp,channels-last")
+
+    assert found["channels-last"] == ([], "without amp it may cost more than it gains: apply that first")
+    halved = changed(CONVOLUTIONS, found["amp"][0])
+    (tmp_path / "train.py").write_text(halved)
+    fix, because = fixes(torchfast, "train.py", "--select", "amp,channels-last")["channels-last"]
+    assert (because, "memory_format=torch.channels_last" in changed(halved, fix)) == ("", True)
+
+
 def test_what_follows_from_a_change_of_another_file_says_so(torchfast: Run, tmp_path: Path) -> None:
     lines = PROBABILITIES.splitlines(keepends=True)
     (tmp_path / "net.py").write_text("".join([*lines[:3], lines[3].replace(".cuda()", "")]))

@@ -74,7 +74,9 @@ def _fixed(text: Text, sites: Iterable[Site], fixes: _Fixes, steps: Iterable[Ste
     number_of = {rule.name(): number for number, group in enumerate(ROUNDS) for rule in group}
     for site in sites:
         fix = fixes.get((text, site), ())
-        if fix or not site.rewrites:
+        if site.no_fix or not site.rewrites:
+            yield site
+        elif fix:
             yield site._replace(fix=fix)
         else:
             earlier = {each.rule for step in steps if step.round < number_of[site.rule] for each, _ in step.done}

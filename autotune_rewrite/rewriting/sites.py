@@ -89,8 +89,13 @@ def site_of(finding: Finding, original: Module) -> Site:
         code="" if finding.because is None else finding.because.code,
         remedy="" if finding.because is None else finding.because.remedy,
         needs=finding.needs,
+        no_fix=_needs_too(finding.only_with) if finding.rewrites else "",
         excerpt=original.lines[begins - 1],
     )
+
+
+def _needs_too(rule: str) -> str:
+    return f"without {rule} it may cost more than it gains: apply that first" if rule else ""
 
 
 def notes_of(target: Target, sites: Sequence[Site]) -> Iterator[str]:
