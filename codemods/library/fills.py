@@ -39,6 +39,11 @@ def fills(name: str) -> bool:
     return name in _FILLS
 
 
+def is_sized(name: str) -> bool:
+    """Whether the function makes a tensor of a size that it is told, and gives all elements one value, or none."""
+    return name in _FILLS and name != "torch.eye"
+
+
 def counts(name: str) -> bool:
     """Whether the function counts: of integers every device makes the same."""
     return name in _COUNTS

@@ -7,13 +7,16 @@ import itertools
 from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
+from codemods.dataflow.effects import COMPREHENSIONS
 from codemods.dataflow.names import words
+from codemods.dataflow.source import LOOPS
 from codemods.editing import problems
-from codemods.editing.values import Insert, Replace, Surround
+from codemods.editing.values import AddArgument, Insert, Replace, Surround
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.reason import Reason
 from codemods.facts.training.deferral import outcomes
 from codemods.facts.training.deferred_lists import DeferredList
+from codemods.facts.training.deferred_tensors import DeferredTensor
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.totals import added
 from codemods.library.sources import measured
@@ -38,20 +41,20 @@ class DeferSync(Codemod):
     Why it is faster:
         ``loss.item()`` waits until the device has computed the loss, and all that was queued before it. Meanwhile the
         host queues nothing and reads no batch, and when the wait is over the device has nothing to do. A sum that stays
-        on the device lets the host run ahead, as does a list of tensors. Floats are added in 64 bits, as Python adds
-        them.
+        on the device lets the host run ahead, as does a list of tensors, or a tensor on the device whose items are set
+        (``losses[k] = loss.item()``). Floats are added in 64 bits, as Python adds them.
 
     When it is left:
         The number is needed in each iteration: it is printed, shown by a progress bar, compared, returned, also by a
-        function that trains on one batch (``total += step(batch)``), or kept where the loop reads it, or in a list that
-        is not a new one before the loop, or may grow very long. The iteration waits for the device anyway. The loop
-        reads a clock, which would show when work was queued and no longer when it was done. Other functions, or code
-        after an exception, may see the sum. It is divided by a number in the loop, which CUDA rounds otherwise. It
-        starts from something else than a number that is written out. The device may be one that has no floats of 64
-        bits.
+        function that trains on one batch (``total += step(batch)``), or kept where the loop reads it, in a NumPy array,
+        in a list that may grow very long, or in a list or tensor that is not a new one before the loop. The iteration
+        waits for the device anyway. The loop reads a clock, which would show when work was queued and no longer when it
+        was done. Other functions, or code after an exception, may see the sum. It is divided by a number in the loop,
+        which CUDA rounds otherwise. It starts from something else than a number that is written out. The device may be
+        one that has no floats of 64 bits.
 
     Results:
-        The same sums and lists, bit for bit, as numbers of Python's wherever the script reads them.
+        The same sums, lists and tensors, bit for bit, on the host wherever the script reads them.
 
     References:
         The tuning guide, "Avoid unnecessary CPU-GPU synchronization"; ``torch.Tensor.item``.
@@ -188,6 +191,8 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
 
     def _site(self, script: Script, node: ast.AST, deferral: Deferral) -> Finding:
         total = deferral.total
+        if isinstance(deferral, DeferredTensor):
+            return self.rewrites(total.module, node, _KEPT, *_there(deferral))
         if isinstance(deferral, DeferredList):
             return self._kept(deferral, node)
         builtin = "float" if deferral.has_floats else "int"
@@ -203,14 +208,38 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
     def _kept(self, kept: DeferredList, node: ast.AST) -> Finding:
         """``losses.append(loss.item())`` → ``losses.append(loss.detach())``, and the numbers after the loop."""
         total = kept.total
-        edits: list[Edit] = [
-            Replace(each.module, each.node, "{tensor}" + _detached(kept, each), (("tensor", each.tensor),))
-            for each in kept.readings
-        ]
+        edits = _as_tensors(kept)
         if total.is_read_after:
             text = f"{total.name} = [each.item() for each in {total.name}]"
             edits.append(Insert(total.module, total.loop, text, "after"))
         return self.rewrites(total.module, node, _KEPT, *edits)
+
+
+def _as_tensors(kept: Deferral) -> list[Edit]:
+    return [
+        Replace(each.module, each.node, "{tensor}" + _detached(kept, each), (("tensor", each.tensor),))
+        for each in kept.readings
+    ]
+
+
+def _there(kept: DeferredTensor) -> Iterator[Edit]:
+    """``losses[k] = loss.item()`` → ``losses[k] = loss.detach()`` of a tensor on the device, and its copy after it."""
+    total = kept.total
+    yield AddArgument(total.module, kept.maker, "device", kept.device)
+    yield from _as_tensors(kept)
+    copies = [Surround(total.module, each, "", ".cpu()") for each in total.read_after]
+    if len(copies) == 1 and _is_read_once(total, total.read_after[0]) and problems.problem(copies[0]) is None:
+        yield copies[0]
+    elif copies:
+        yield Insert(total.module, total.loop, f"{total.name} = {total.name}.cpu()", "after")
+
+
+def _is_read_once(total: Total, name: ast.Name) -> bool:
+    """Whether the name is read as a whole, and once for each run of the loop: ``losses.mean()``."""
+    if isinstance(total.module.parent(name), (ast.Subscript, ast.AugAssign)):
+        return False
+    again = (each for each in total.module.ancestors(name) if isinstance(each, (*LOOPS, *COMPREHENSIONS)))
+    return all(each in total.module.ancestors(total.loop) for each in again)
 
 
 def _detached(deferral: Deferral, reading: Reading) -> str:

@@ -16,9 +16,10 @@ from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.apart import other_device, why_apart
 from codemods.facts.training.deferred_lists import DeferredList
+from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.sums import MANY, Deferral, needed
-from codemods.facts.training.totals import Total, added, appended
+from codemods.facts.training.totals import Total, added, appended, written_item
 from codemods.library.streams import ENTERS_STREAM
 
 if TYPE_CHECKING:
@@ -120,10 +121,7 @@ class _Iteration:
         """For each sum, and each other reading, what can be done about it."""
         obstacle = self._obstacle()
         sums, others = self._sorted()
-        deferrals = [
-            (DeferredList if appended(total.additions[0]) else Deferral)(self._flow, total, tuple(readings))
-            for total, readings in sums
-        ]
+        deferrals = [self._deferral(total, tuple(readings)) for total, readings in sums]
         reasons = {each: obstacle or self._why_not(each) for each in deferrals}
         if obstacle is None:
             deferred = [each for each, reason in reasons.items() if reason is None]
@@ -134,31 +132,53 @@ class _Iteration:
         for one in others:
             yield one.node, obstacle or self._whyneeded(one)
 
+    def _deferral(self, total: Total, readings: tuple[Reading, ...]) -> Deferral:
+        if total.maker is not None:
+            return DeferredTensor(self._flow, total, readings, self.script, total.maker)
+        return (DeferredList if appended(total.additions[0]) else Deferral)(self._flow, total, readings)
+
     def _why_not(self, deferral: Deferral) -> Reason | None:
         """What speaks against one of them."""
-        # Nothing is added up in a list: what it holds may be of any device.
-        adds_floats = not isinstance(deferral, DeferredList) and deferral.has_floats
+        # Nothing is added up in a list or tensor: what is put there may be of any device.
+        adds_floats = type(deferral) is Deferral and deferral.has_floats
         device = other_device(self.script) if adds_floats else None
         return device or deferral.why_not() or why_apart(self.script, deferral.total, deferral.readings)
 
     def _sorted(self) -> tuple[list[tuple[Total, list[Reading]]], list[Reading]]:
         """The sums that the loop keeps, each with what it reads for them; and what it reads for something else."""
         by_name: dict[str, list[Reading]] = {}
+        makers: dict[str, ast.Call] = {}
         others: list[Reading] = []
         for one in self.readings:
             statement = self._module.statement(one.node)
             pair = added(statement) or appended(statement)
+            item = written_item(statement)
             if pair is not None and one.node in walk(pair[1]) and not isinstance(pair[1], ast.List):
                 by_name.setdefault(pair[0], []).append(one)
+            elif item is not None and one.node in walk(item[1]) and (maker := self._maker(item[0])) is not None:
+                name = unparsed(item[0].value)
+                by_name.setdefault(name, []).append(one)
+                makers[name] = maker
             else:
                 others.append(one)
-        totals = [(Total(self._module, self.loop, name, self._additions(name)), by_name[name]) for name in by_name]
-        return totals, others
+        return [(self._total(name, makers.get(name)), readings) for name, readings in by_name.items()], others
 
-    def _additions(self, name: str) -> tuple[ast.stmt, ...]:
+    def _maker(self, item: ast.Subscript) -> ast.Call | None:
+        """What makes the tensor of the host of which it is an item."""
+        return made_tensor(self.script, self._module, item.value) if isinstance(item.value, ast.Name) else None
+
+    def _total(self, name: str, maker: ast.Call | None) -> Total:
         statements = own(self.loop, ast.stmt)
-        pairs = ((each, added(each) or appended(each)) for each in statements)
-        return tuple(each for each, pair in pairs if pair is not None and pair[0] == name)
+        found = (each for each in statements if self._adds_to(each, name, is_tensor=maker is not None))
+        return Total(self._module, self.loop, name, tuple(found), maker)
+
+    @staticmethod
+    def _adds_to(statement: ast.stmt, name: str, *, is_tensor: bool) -> bool:
+        item = written_item(statement) if is_tensor else None
+        if item is not None:
+            return unparsed(item[0].value) == name
+        pair = None if is_tensor else added(statement) or appended(statement)
+        return pair is not None and pair[0] == name
 
     def _obstacle(self) -> Reason | None:
         """What speaks against all of it."""

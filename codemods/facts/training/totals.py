@@ -1,4 +1,7 @@
-"""Which sums does a loop keep in a name, and who would see it if they were tensors while the loop runs?"""
+"""Which sums does a loop keep in a name, and who would see it if they were tensors while the loop runs?
+
+Lists to which a loop appends, and tensors of which it sets items, are followed in the same way.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,7 @@ class Held(enum.Enum):
     FLOAT = "a float"
     TENSOR = "the sum, as a tensor, or the list, of tensors"
     LIST = "a new list without items"
+    FILLED = "a new tensor of the host"
     TURNED = "an integer to which nothing was added, as a float"
     OTHER = "anything else"
 
@@ -67,15 +71,25 @@ def appended(statement: ast.stmt) -> tuple[str, ast.expr] | None:
     return None
 
 
+def written_item(statement: ast.stmt) -> tuple[ast.Subscript, ast.expr] | None:
+    """The item that a statement sets, of something with a name, and to what: ``losses[k] = x``."""
+    match statement:
+        case ast.Assign([ast.Subscript(ast.Name()) as target], value):
+            return target, value
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Total:
-    """A name to which the passes of a loop add, or a list to which they append."""
+    """A name to which the passes of a loop add, a list to which they append, or a tensor of which they set items."""
 
     module: Module
     loop: Loop
     name: str
     additions: tuple[ast.stmt, ...]
     """The statements of the loop that add what a device computes."""
+    maker: ast.Call | None = None
+    """What makes the tensor of which they set items."""
 
     @cached_property
     def _function(self) -> Callee | None:
@@ -133,10 +147,20 @@ class Total:
         return isinstance(self.loop, ast.While) and name in walk(self.loop.test)
 
     @cached_property
+    def used_inside(self) -> tuple[ast.Name, ...]:
+        """Where the loop uses the name, whatever it may hold there, besides adding to it."""
+        return tuple(each for each in self._uses if each in self._inside)
+
+    @property
     def is_read_after(self) -> bool:
         """Whether the sum is read after the loop."""
+        return bool(self.read_after)
+
+    @cached_property
+    def read_after(self) -> tuple[ast.Name, ...]:
+        """Where the sum is read after the loop."""
         found = (each for each in self._uses if each not in self._inside)
-        return any(Held.TENSOR in self._may_be(each, self._states) or self._is_asked(each) for each in found)
+        return tuple(each for each in found if Held.TENSOR in self._may_be(each, self._states) or self._is_asked(each))
 
     def _is_asked(self, name: ast.Name) -> bool:
         """Whether a loop around asks for it before each of its passes."""
@@ -145,13 +169,18 @@ class Total:
 
     def why_no_list(self) -> Reason | None:
         """Why it is not known to be a list that is made for each run of the loop, and that nothing else has yet."""
-        if self._followed(converts=True).get(self.loop) != frozenset({Held.LIST}):
-            text = f"'{self.name}' is not known to be a new list before each run of the loop ({HERE}):"
-            return Reason(
-                "unknown-number", text, (at(self.module, self.loop),), remedy="append to one, and extend this by it"
-            )
+        return self._why_not_new(Held.LIST, "list", remedy="append to one, and extend this by it")
+
+    def why_no_tensor(self) -> Reason | None:
+        """Why it is not known to be a tensor that is made for each run of the loop, and that nothing else has yet."""
+        return self._why_not_new(Held.FILLED, "tensor", remedy="make it there")
+
+    def _why_not_new(self, held: Held, thing: str, remedy: str) -> Reason | None:
+        if self._followed(converts=True).get(self.loop) != frozenset({held}):
+            text = f"'{self.name}' is not known to be a new {thing} before each run of the loop ({HERE}):"
+            return Reason("unknown-number", text, (at(self.module, self.loop),), remedy)
         for each in self._uses:
-            if each not in self._inside and self._may_be(each, self._states) == frozenset({Held.LIST}):
+            if each not in self._inside and self._may_be(each, self._states) == frozenset({held}):
                 return self._seen(each, f"other code may have '{self.name}' already")
         return None
 
@@ -238,11 +267,18 @@ class _Walk(ForwardAnalysis[States]):
                 return frozenset({Held.FLOAT})
             case ast.List([]) | ast.Call(ast.Name("list"), [], []):
                 return frozenset({Held.LIST})
+            case ast.Call() if node is self.total.maker:
+                return frozenset({Held.FILLED})
         is_sum = any(isinstance(each, ast.Assign) and each.value is node for each in self.total.additions)
         return frozenset({Held.TENSOR}) if is_sum else _OTHER
 
     def done(self, node: Doing, *, is_statement: bool) -> None:
         if is_statement and any(isinstance(each, ast.Expr) and each.value is node for each in self.total.additions):
+            self.put(self.total.name, frozenset({Held.TENSOR}))
+
+    def stored(self, target: ast.Attribute | ast.Subscript, held: States) -> None:  # noqa: ARG002 - whatever it is
+        is_item = any(isinstance(each, ast.Assign) and target in each.targets for each in self.total.additions)
+        if is_item:
             self.put(self.total.name, frozenset({Held.TENSOR}))
 
     def augmented(self, statement: ast.AugAssign) -> States:
