@@ -76,6 +76,9 @@ class Phase(enum.Enum):
 AmpForm = Literal["auto", "bf16", "fp16"]
 """A form of mixed precision: ``auto`` lets the GPU decide when the script runs; the other two are plainer."""
 
+CompileMode = Literal["default", "reduce-overhead"]
+"""A mode of ``torch.compile``: the other one launches what is compiled as CUDA graphs."""
+
 
 UNMEASURED = "unmeasured"
 """The gain of a rule of which no figure has a source."""
@@ -113,6 +116,7 @@ class Choices:
     main_guard: bool = True
     """Whether code may go under ``if __name__ == "__main__":``; loaders that need it have forked workers else."""
     amp: AmpForm = "auto"
+    compile_mode: CompileMode = "default"
     weighed: frozenset[str] = frozenset()
     """The rules that act only where the sum says that they may pay: those that nobody selected by name."""
 

@@ -280,6 +280,7 @@ def test_many_files_go_through_several_processes_in_order(torchfast_process: Run
         (("train.py", "--workers", "0"), "workers is 0, but at least 1 is needed: see --ignore loader-workers"),
         (("train.py", "--workers", "many"), "'many' is not a valid integer"),
         (("train.py", "--amp", "fp8"), "unknown form of mixed precision 'fp8'"),
+        (("train.py", "--compile-mode", "max"), "unknown mode of torch.compile 'max'"),
         (("train.py", "--target-torch", "new"), "'new' is not a torch version such as '2.1'"),
     ],
 )

@@ -104,6 +104,7 @@ def offered(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         pytest.param("torchfast check --fail-on ne", ["never"], id="what fails"),
         pytest.param("torchfast check --format g", ["github", "gitlab"], id="formats"),
         pytest.param("torchfast rewrite --amp b", ["bf16"], id="forms of mixed precision"),
+        pytest.param("torchfast rewrite --compile-mode r", ["reduce-overhead"], id="modes of compiling"),
         pytest.param("torchfast rewrite --select loader-pi", ["loader-pin"], id="a rule"),
         pytest.param("torchfast rewrite --select D", ["DEFAULT"], id="a group of rules"),
         pytest.param("torchfast rewrite --ignore amp,loader-pi", ["amp,loader-pin"], id="one rule more"),

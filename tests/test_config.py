@@ -58,13 +58,16 @@ def test_configuration_counts_and_the_command_line_wins(tmp_path: Path) -> None:
 
 
 def test_how_rules_rewrite_is_configured_and_the_command_line_wins(tmp_path: Path) -> None:
-    write(tmp_path / "pyproject.toml", "[tool.torchfast]\nworkers = 8\namp = 'bf16'\nmain-guard = false\n")
+    write(
+        tmp_path / "pyproject.toml",
+        "[tool.torchfast]\nworkers = 8\namp = 'bf16'\ncompile-mode = 'reduce-overhead'\nmain-guard = false\n",
+    )
 
     configured = settings(tmp_path, Options()).choices
-    chosen = settings(tmp_path, Options(workers=2, amp="fp16", main_guard=True)).choices
+    chosen = settings(tmp_path, Options(workers=2, amp="fp16", compile_mode="default", main_guard=True)).choices
 
     rules = GROUPS["DEFAULT"]
-    assert configured == Choices(workers=8, main_guard=False, amp="bf16", weighed=rules)
+    assert configured == Choices(workers=8, main_guard=False, amp="bf16", compile_mode="reduce-overhead", weighed=rules)
     assert chosen == Choices(workers=2, main_guard=True, amp="fp16", weighed=rules)
 
 
@@ -101,6 +104,7 @@ def test_a_pyproject_without_the_table_does_not_hide_one_above(tmp_path: Path) -
         pytest.param("workers = true", "workers is not a number", id="true is no number"),
         pytest.param("main-guard = 1", "main-guard is not true or false", id="no truth value"),
         pytest.param("amp = 'fp8'", "unknown form of mixed precision 'fp8'", id="form"),
+        pytest.param("compile-mode = 'max'", "unknown mode of torch.compile 'max'", id="mode"),
         pytest.param("level = ", "is not TOML", id="no TOML"),
     ],
 )

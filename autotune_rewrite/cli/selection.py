@@ -38,6 +38,7 @@ class Chosen:
     target_torch: str | None
     workers: int | None
     amp: str | None
+    compile_mode: str | None
     main_guard: bool | None
     exclude: tuple[str, ...] | None
     extend_exclude: tuple[str, ...] | None
@@ -70,6 +71,7 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
         target_torch: str | None,
         workers: int | None,
         amp: str | None,
+        compile_mode: str | None,
         no_main_guard: bool,
         exclude: tuple[str, ...] | None,
         extend_exclude: tuple[str, ...] | None,
@@ -84,6 +86,7 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
             target_torch,
             workers,
             amp,
+            compile_mode,
             main_guard,
             exclude,
             extend_exclude,
@@ -122,6 +125,12 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
             metavar="FORM",
             shell_complete=one_of(("auto", "bf16", "fp16")),
             help="Form of mixed precision: auto (default), bf16 or fp16.",
+        ),
+        click.option(
+            "--compile-mode",
+            metavar="MODE",
+            shell_complete=one_of(("default", "reduce-overhead")),
+            help="Mode of torch.compile: default, or reduce-overhead (CUDA graphs).",
         ),
         click.option("--no-main-guard", is_flag=True, help="Put no code under `if __name__ == '__main__':`."),
         click.option(

@@ -70,7 +70,7 @@ def _check_value(name: str, value: str) -> None:
 
     given: dict[str, Any] = {}
     try:
-        given[name] = OPTIONS[name](value)
+        given[OPTIONS[name].name] = OPTIONS[name].type(value)
     except ValueError as error:
         raise click.BadParameter(f"{name}={value}: {value!r} is no number") from error
     try:
@@ -106,7 +106,7 @@ EXAMPLES = (
     multiple=True,
     callback=_values,
     metavar="NAME=A,B",
-    help="Try these values, too: workers=2,8 or amp=bf16,fp16.",
+    help="Try these values, too: workers=2,8, amp=bf16,fp16, compile=reduce-overhead.",
 )
 @click.option("--apply", is_flag=True, help="Write what pays, and what was measured to torchfast.lock.")
 @click.option("--patch", metavar="FILE", help="Write what pays to this file, as a patch.")

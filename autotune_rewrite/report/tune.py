@@ -14,6 +14,7 @@ from rich.text import Text
 from autotune_rewrite.report import judgement as verdict
 from autotune_rewrite.report.diff import preview, texts, unified
 from autotune_rewrite.report.markdown import escaped
+from autotune_rewrite.tune.trials import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -163,7 +164,7 @@ def as_markdown(tuned: Tuned, script: str, cost: Cost | None) -> str:
 def notes(tuned: Tuned, cost: Cost | None) -> Iterator[str]:
     """What else is to be known, in sentences."""
     if tuned.found is not None and tuned.found.variant.values and tuned.pays:
-        values = ", ".join(f"--{name} {value}" for name, value in tuned.found.variant.values)
+        values = ", ".join(f"{OPTIONS[name].flag} {value}" for name, value in tuned.found.variant.values)
         yield f"With {values}."
     if tuned.whole is not None and tuned.whole.output:
         yield from (f"  {line}" for line in verdict.output(tuned.whole)[-verdict.LAST_LINES :])

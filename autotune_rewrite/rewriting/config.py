@@ -12,7 +12,7 @@ from autotune_rewrite.project import configuration, linewidth
 from autotune_rewrite.project import target as targets
 from autotune_rewrite.suggestions import unknown
 from codemods.catalogue import GROUPS, RULES
-from codemods.codemod import AmpForm, Choices, Default, Promise
+from codemods.codemod import AmpForm, Choices, CompileMode, Default, Promise
 from codemods.facts.target import ASSUMED, UNKNOWN, Target
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ LEVELS = ("bitwise", "random", "precision")
 _Value = TypeVar("_Value")
 
 AMP_FORMS: tuple[str, ...] = get_args(AmpForm)
+COMPILE_MODES: tuple[str, ...] = get_args(CompileMode)
 
 FAIL_ON = (*LEVELS, "never")
 """The farthest promise of findings that fail a check, or that none does."""
@@ -38,6 +39,7 @@ _KEYS = (
     "target-torch",
     "workers",
     "amp",
+    "compile-mode",
     "main-guard",
     "exclude",
     "extend-exclude",
@@ -63,6 +65,7 @@ class Options:
     target_torch: str | None = None
     workers: int | None = None
     amp: str | None = None
+    compile_mode: str | None = None
     main_guard: bool | None = None
     exclude: tuple[str, ...] | None = None
     """Patterns, as in a .gitignore, of what is left out."""
@@ -81,8 +84,8 @@ class Options:
         """Refuse what torchfast does not know.
 
         Raises:
-            ConfigError: for an unknown rule, level, promise, version or form of mixed precision, or a number of workers
-                that is not positive.
+            ConfigError: for an unknown rule, level, promise, version, form of mixed precision or mode of compiling, or
+                a number of workers that is not positive.
         """
         of_files = (name for _, names in self.per_file_ignores or () for name in names)
         for name in (*(self.select or ()), *(self.ignore or ()), *of_files):
@@ -101,6 +104,8 @@ class Options:
             raise ConfigError(unknown("promise to fail on", self.fail_on, FAIL_ON))
         if self.amp is not None and self.amp not in AMP_FORMS:
             raise ConfigError(unknown("form of mixed precision", self.amp, AMP_FORMS))
+        if self.compile_mode is not None and self.compile_mode not in COMPILE_MODES:
+            raise ConfigError(unknown("mode of torch.compile", self.compile_mode, COMPILE_MODES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +169,7 @@ def settings(
             models_are_compiled="compile" in rules,
             main_guard=chosen("main_guard", usual.main_guard),
             amp=chosen("amp", usual.amp),
+            compile_mode=chosen("compile_mode", usual.compile_mode),
             weighed=rules - frozenset(select),
         ),
         widest=linewidth.find(directory),
@@ -243,6 +249,7 @@ def shown(path: Path) -> list[Shown]:
         "level": LEVELS[-1],
         "workers": usual.workers,
         "amp": usual.amp,
+        "compile-mode": usual.compile_mode,
         "main-guard": usual.main_guard,
         "exclude": [],
         "extend-exclude": [],
@@ -308,6 +315,7 @@ def _options(table: dict[str, Any]) -> Options:
         target_torch=_word(table, "target-torch"),
         workers=_of_type(table, "workers", int, "a number"),
         amp=_word(table, "amp"),
+        compile_mode=_word(table, "compile-mode"),
         main_guard=_of_type(table, "main-guard", bool, "true or false"),
         exclude=_names(table, "exclude", "patterns"),
         extend_exclude=_names(table, "extend-exclude", "patterns"),

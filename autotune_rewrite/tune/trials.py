@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autotune_rewrite.rewriting import batch
 from autotune_rewrite.tune.search import SpentError, Trial, Variant
@@ -30,8 +30,27 @@ if TYPE_CHECKING:
 
 PAIRS: dict[Step, int] = {"alone": 8, "together": 16, "beside-the-rest": 16, "value": 8, "whole": 16}
 """Of each trial, at most: what decides is looked at longer."""
-OPTIONS: dict[str, Callable[[str], object]] = {"workers": int, "amp": str}
-"""The options whose values may be tried, as they are called in ``Options``, each with its type."""
+
+
+class Option(NamedTuple):
+    """An option whose values may be tried."""
+
+    name: str
+    """As it is called in ``Options``."""
+    type: Callable[[str], object] = str
+
+    @property
+    def flag(self) -> str:
+        """As it is written on the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+OPTIONS: dict[str, Option] = {
+    "workers": Option("workers", int),
+    "amp": Option("amp"),
+    "compile": Option("compile_mode"),
+}
+"""The options whose values may be tried, as ``--values`` calls them."""
 
 
 class InterruptedByUserError(Exception):
@@ -213,7 +232,8 @@ class Trials:
 
     def options_of(self, variant: Variant) -> Options:
         """How the script is rewritten with the variant's values."""
-        chosen: dict[str, Any] = {name: OPTIONS[name](value) for name, value in variant.values}
+        options = ((OPTIONS[name], value) for name, value in variant.values)
+        chosen: dict[str, Any] = {option.name: option.type(value) for option, value in options}
         return replace(self.options, **chosen)
 
     def _run(self, before: Variant, after: Variant, step: Step) -> dict[str, Any]:

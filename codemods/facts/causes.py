@@ -255,6 +255,15 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "step-without-backward": "An optimizer may step without gradients, for which `GradScaler` raises an error. "
         "`--amp bf16` needs no scaler.",
         # Compilation.
+        "called-again": "An iteration calls several models, or one several times, and CUDA graphs that run in turns "
+        "overwrite what others returned. The default mode of `torch.compile` does not.",
+        "gradients-added": "CUDA graphs compute gradients in the same memory each time, so that they must be dropped "
+        "in each iteration: `zero_grad()`, one backward, one step. The default mode of `torch.compile` has no such "
+        "need.",
+        "outputs-kept": "CUDA graphs compute in the same memory each time: what the model returned is overwritten by "
+        "its next call. Keep copies (`clone()`), or compile in the default mode.",
+        "unseen-replay": "The model runs inside a wrapper, and whether that reads what CUDA graphs overwrite is not "
+        "known. Compile in the default mode.",
         "dynamic-shapes": "Sizes differ from batch to batch, and each new size is compiled anew or fails.",
         "graph-break": "Python runs between the operations of `forward`, or makes what was compiled stale. Move it "
         "out of `forward`.",

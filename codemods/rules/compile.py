@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
+from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import AddElse, Insert, Replace
 from codemods.facts.cost.worth import worth
-from codemods.facts.models.candidates import InPlace, NotCompiled, SecondName, Unreplicated, candidates
+from codemods.facts.models.candidates import InPlace, NotCompiled, SecondName, Unreplicated, Wanted, candidates
 from codemods.facts.models.compilability import draws
 from codemods.facts.models.obstacles import compiles_already
 from codemods.facts.models.preparation import condition, last_preparation, under
@@ -46,6 +47,11 @@ class Compile(Codemod):
         for Linux alone; no script shows whether they are there, so run the result once where it will train. Python 3.12
         takes torch 2.4, 3.13 takes 2.6.
 
+        ``--compile-mode reduce-overhead`` writes ``model.compile(mode="reduce-overhead")``: what is compiled is
+        launched as CUDA graphs, all kernels at once. Small networks, whose kernels take less time than their launches,
+        may gain by it; it takes more memory. It is never chosen unasked: ``torchfast tune --values
+        compile=default,reduce-overhead`` tries whether it pays.
+
     When it is left:
         Second derivatives go through the model (gradient penalty), or gradients are asked for of what it computes on
         the way. It is recurrent, branches on the values of tensors, prints or counts in ``forward``, takes images of
@@ -54,6 +60,11 @@ class Compile(Codemod):
         later. It stays on the CPU, or its device is not known. The script sets ``cudnn.deterministic`` without
         ``torch.use_deterministic_algorithms(True)``: Inductor times kernels that round differently, and may choose
         others in the next run. The script compiles already.
+
+        A CUDA graph computes each iteration in the same memory, so that with ``--compile-mode reduce-overhead`` more is
+        left: gradients are added up, filled with zeros instead of dropped, or kept; what the model returns is kept
+        until after its next call, or given to code that is not seen; an iteration calls several models, or one several
+        times; batches differ in size; the model is wrapped. Nothing else stands against the default mode then.
 
         It cannot pay, as far as the script shows: an iteration computes at most 10 billion operations (on an H100, such
         networks were slower when compiled), or all iterations together save less than the eleven seconds that a start
@@ -66,7 +77,8 @@ class Compile(Codemod):
     References:
         ``torch.compile``; ``torch.nn.Module.compile`` (torch 2.1: pytorch/pytorch 97565); "torch.compile and nn.Module
         hooks"; "Where to apply torch.compile"; the release notes of torch 2.4 and 2.6 (Python 3.12 and 3.13);
-        pytorch/pytorch 91469 (double backward), 101105 and 165950 (determinism).
+        pytorch/pytorch 91469 (double backward), 101105 and 165950 (determinism), 169545 and 177192 (what CUDA graphs
+        overwrite); "CUDAGraph Trees".
     """
 
     promise = Promise.PRECISION
@@ -78,10 +90,10 @@ class Compile(Codemod):
     phases = frozenset({Phase.FORWARD, Phase.BACKWARD})
     causes = words(
         """
-        captured compiles-nothing data-parallel determinism done-already double-backward dynamic-shapes framework
-        graph-break inductor-fault inner-gradient late-hook left-with-another made-in-loop never-pays-back no-cuda
-        no-name not-called nothing-to-gain other-process own-method recurrent-model retained-graph torchscript
-        unknown-device unknown-model
+        called-again captured compiles-nothing data-parallel determinism done-already double-backward dynamic-shapes
+        framework gradients-added gradients-read graph-break inductor-fault inner-gradient late-hook left-with-another
+        made-in-loop never-pays-back no-cuda no-name not-called nothing-to-gain other-process outputs-kept own-method
+        recurrent-model retained-graph size-not-fixed torchscript unknown-device unknown-model unseen-replay
         """
     )
     tolerance = 1e-3  # kernels with TF32 may be chosen
@@ -193,7 +205,8 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
 
     def _findings(self, script: Script) -> Iterator[Finding]:
         said: set[tuple[ast.AST, str]] = set()
-        for candidate in candidates(script, worth(script) if self.is_weighed else None):
+        wanted = Wanted(worth(script) if self.is_weighed else None, self._is_replayed)
+        for candidate in candidates(script, wanted):
             match candidate:
                 case InPlace():
                     finding = self._in_place(script, candidate)
@@ -208,18 +221,34 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 said.add((finding.node, finding.message))
                 yield finding
 
+    @property
+    def _is_replayed(self) -> bool:
+        """Whether what is compiled is launched as CUDA graphs."""
+        return self.choices.compile_mode != "default"
+
+    @property
+    def _gain(self) -> str | None:
+        """What is said of the rule holds of the default mode."""
+        return UNMEASURED if self._is_replayed else None
+
+    def _mode(self, script: Script, lead: str = "") -> str:
+        """The mode as an argument, after what leads to it; nothing where it is the default."""
+        quote = script.quote(script.module)
+        return f"{lead}mode={quote}{self.choices.compile_mode}{quote}" if self._is_replayed else ""
+
     def _in_place(self, script: Script, candidate: InPlace) -> Finding:
         """``model.compile()`` for each of some models."""
         module, anchor = script.module, candidate.anchor
         lines: dict[str, list[str]] = {}
         for each in candidate.models:
             calls = lines.setdefault(condition(script, each.model, each.home, anchor) or "", [])
-            line = f"{module.code(each.home.name)}.compile()"
+            line = f"{module.code(each.home.name)}.compile({self._mode(script)})"
             if line not in calls:
                 calls.append(line)
         message, drawing = _message(module, candidate.models)
         code = "\n".join(under(test, calls) for test, calls in lines.items())
-        return self.rewrites(module, candidate.site, message, Insert(module, anchor, code, "after"), redraws=drawing)
+        made = Insert(module, anchor, code, "after")
+        return self.rewrites(module, candidate.site, message, made, redraws=drawing, gain=self._gain)
 
     def _unreplicated(self, script: Script, candidate: Unreplicated) -> Finding:
         """``model.compile()`` where ``nn.DataParallel`` does not copy it."""
@@ -227,24 +256,26 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         is_inside = home.anchor in choice.orelse
         anchor = last_preparation(script, home) if is_inside else choice
         test = condition(script, candidate.model.model, home, anchor) or ""
-        line = f"{module.code(home.name)}.compile()"
+        line = f"{module.code(home.name)}.compile({self._mode(script)})"
         if is_inside or choice.orelse:
             after = anchor if is_inside else choice.orelse[-1]
             edit: Edit = Insert(module, after, under(test, [line]), "after")
         else:
             edit = AddElse(module, choice, line, test)
         message, drawing = _message(module, [candidate.model])
-        return self.rewrites(module, candidate.site, f"{message}{_BESIDE}", edit, redraws=drawing)
+        return self.rewrites(module, candidate.site, f"{message}{_BESIDE}", edit, redraws=drawing, gain=self._gain)
 
     def _with_two_names(self, script: Script, candidate: SecondName) -> Finding:
         """``compiled = torch.compile(model)``, which is called from then on."""
         module, model, home = script.module, candidate.model.model, candidate.model.home
         test = condition(script, model, home, home.anchor)
-        code = f"{candidate.name} = {candidate.compiled}" + (f" if {test} else {candidate.uncompiled}" if test else "")
+        compiled = f"{candidate.compile}({candidate.uncompiled}{self._mode(script, ', ')})"
+        code = f"{candidate.name} = {compiled}" + (f" if {test} else {candidate.uncompiled}" if test else "")
         calls = [Replace(module, one.func, candidate.name) for _, one in model.calls]
         message, drawing = _message(module, [candidate.model])
         made = Insert(module, home.anchor, code, "after")
-        return self.rewrites(module, candidate.site, message, made, *calls, redraws=drawing, since=_SECOND_NAME)
+        found = self.rewrites(module, candidate.site, message, made, *calls, redraws=drawing, gain=self._gain)
+        return replace(found, since=_SECOND_NAME)
 
 
 def _message(module: Module, models: Sequence[Placed]) -> tuple[str, bool]:

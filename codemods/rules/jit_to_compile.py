@@ -8,6 +8,7 @@ from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import Remove, Replace
 from codemods.facts.cost.worth import worth
+from codemods.facts.models.candidates import Wanted
 from codemods.facts.models.unscripted import keeps_its_name, scripted_models, why_kept, why_not_compiled
 from codemods.facts.reason import Reason
 from codemods.library.sources import measured
@@ -30,8 +31,8 @@ class JitToCompile(Codemod):
     Why it is faster:
         TorchScript fuses little of a backward, and nothing since its fuser is no longer worked on. ``torch.compile``
         fuses forward and backward, and does not take what is scripted. The call goes where ``compile`` of the same
-        rewrite compiles the model, and nowhere else. Functions that are decorated with ``@torch.jit.script`` stay:
-        TorchDynamo looks through them.
+        rewrite compiles the model, in the mode that ``--compile-mode`` names, and nowhere else. Functions that are
+        decorated with ``@torch.jit.script`` stay: TorchDynamo looks through them.
 
     When it is left:
         ``compile`` would leave the model, for the reason that is given, or does not run. The TorchScript is saved,
@@ -54,10 +55,11 @@ class JitToCompile(Codemod):
     phases = frozenset({Phase.FORWARD, Phase.BACKWARD})
     causes = words(
         """
-        captured compiles-nothing data-parallel determinism done-already double-backward dynamic-shapes framework
-        graph-break inductor-fault inner-gradient late-hook left-with-another made-in-loop never-pays-back no-cuda
-        no-name not-called nothing-to-gain other-process own-method recurrent-model retained-graph script-decides
-        torchscript unknown-arguments unknown-device unknown-model
+        called-again captured compiles-nothing data-parallel determinism done-already double-backward dynamic-shapes
+        framework gradients-added gradients-read graph-break inductor-fault inner-gradient late-hook left-with-another
+        made-in-loop never-pays-back no-cuda no-name not-called nothing-to-gain other-process outputs-kept own-method
+        recurrent-model retained-graph script-decides size-not-fixed torchscript unknown-arguments unknown-device
+        unknown-model unseen-replay
         """
     )
     tolerance = 1e-3
@@ -150,6 +152,10 @@ for images in torch.randn(100, 64, 3, 224, 224).cuda():
                 return reason
         if not self.choices.models_are_compiled:
             return Reason("left-with-another", f"{_COMPILE}, for which alone it would go, does not run")
-        pays = worth if _COMPILE in self.choices.weighed else None
-        found = (why_not_compiled(script, each, call, pays) for each in models)
+        found = (why_not_compiled(script, each, call, self._wanted) for each in models)
         return next((each for each in found if each is not None), None)
+
+    def _wanted(self, script: Script) -> Wanted:
+        """What ``compile`` asks of the models of a script."""
+        pays = worth(script) if _COMPILE in self.choices.weighed else None
+        return Wanted(pays, self.choices.compile_mode != "default")

@@ -6,7 +6,7 @@ import pytest
 from probe import script
 
 from codemods.facts.cost.worth import worth
-from codemods.facts.models.candidates import InPlace, NotCompiled, SecondName, Unreplicated, candidates
+from codemods.facts.models.candidates import InPlace, NotCompiled, SecondName, Unreplicated, Wanted, candidates
 
 NET = """\
 class {0}(nn.Module):
@@ -23,7 +23,7 @@ HEAD = "import torch\nfrom torch import nn\n" + NET.format("Net") + NET.format("
 def found(body: str, *, is_weighed: bool = False) -> list[str]:
     """What is to be done, at which line from the first one of the body on, and with what or why."""
     known = script(HEAD + body)
-    return [_told(each) for each in candidates(known, worth(known) if is_weighed else None)]
+    return [_told(each) for each in candidates(known, Wanted(worth(known) if is_weighed else None))]
 
 
 def _told(candidate: InPlace | Unreplicated | SecondName | NotCompiled) -> str:
@@ -34,8 +34,8 @@ def _told(candidate: InPlace | Unreplicated | SecondName | NotCompiled) -> str:
             return f"{line}: {' and '.join(names)} below {anchor.lineno - HEAD.count(chr(10))}"
         case Unreplicated(_, choice, model):
             return f"{line}: {model.home.name.id} beside {choice.lineno - HEAD.count(chr(10))}"  # type: ignore[attr-defined]
-        case SecondName(_, name, compiled, _, _):
-            return f"{line}: {name} = {compiled}"
+        case SecondName(_, name, function, model, _):
+            return f"{line}: {name} = {function}({model})"
         case NotCompiled(_, because):
             return f"{line}: {because.code}"
 

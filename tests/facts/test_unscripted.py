@@ -5,6 +5,7 @@ import ast
 import pytest
 from probe import script
 
+from codemods.facts.models.candidates import Wanted
 from codemods.facts.models.unscripted import keeps_its_name, scripted_models, why_kept, why_not_compiled
 
 TRAINING = """\
@@ -53,7 +54,7 @@ def test_which_models_train_as_torchscript(made: str, expected: list[str]) -> No
 def test_why_it_stays(made: str, kept: str | None, left: str | None) -> None:
     found = script(TRAINING.format(made))
     ((trained, call),) = scripted_models(found)
-    stays, not_compiled = why_kept(found, trained, call), why_not_compiled(found, trained, call, None)
+    stays, not_compiled = why_kept(found, trained, call), why_not_compiled(found, trained, call, lambda _: Wanted())
 
     assert (stays and stays.code) == kept
     assert kept is not None or (not_compiled is None) is (left is None)

@@ -11,7 +11,7 @@ import pytest
 from autotune_rewrite.rewriting.batch import read_project
 from autotune_rewrite.rewriting.config import Options
 from autotune_rewrite.tune.search import ORIGINAL, Question, SpentError, Trial, Variant
-from autotune_rewrite.tune.trials import Budget, InterruptedByUserError, Records, Trials
+from autotune_rewrite.tune.trials import OPTIONS, Budget, InterruptedByUserError, Records, Trials
 from autotune_rewrite.verify.judgement import Judgement
 from autotune_rewrite.verify.plan import Plan
 from autotune_rewrite.verify.statistics.ratio import Ratio
@@ -25,6 +25,27 @@ if TYPE_CHECKING:
 FASTER = Judgement("ok", "faster", "not-checked", "It is.", "precision", whole=Ratio(2.0, 1.9, 2.1))
 CRASHED = Judgement("crashed", "not-checked", "not-checked", "The rewritten script crashed.", "precision")
 PIN, ZERO = Variant(frozenset({"loader-pin"})), Variant(frozenset({"zero-grad-none"}))
+
+COMPILED = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Linear(8, 8)
+        self.two = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.two(self.one(x).relu())
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(9, 4, 8).cuda():
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+"""
 
 
 class Verifier:
@@ -294,3 +315,19 @@ def test_a_variant_is_known_by_its_rules_and_values() -> None:
     assert ORIGINAL.key == "original"
     assert PIN.beside(["amp"]).having("workers", "2").having("amp", "bf16").key == "amp,loader-pin amp=bf16 workers=2"
     assert Trial(ORIGINAL, PIN, "alone").may_pay is False
+
+
+def test_a_mode_of_compiling_is_tried(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(COMPILED)
+    verifier = Verifier()
+    compiled = Variant(frozenset({"compile"}))
+    options = Options(select=("compile",))
+    trials = Trials(read_project(str(script)), options, Plan(script, script), verifier, Budget(60.0, 4), Records(None))
+
+    trials(compiled, compiled.having("compile", "reduce-overhead"), "value")
+
+    ((before, after),) = verifier.texts
+    assert "model.compile()\n" in before
+    assert 'model.compile(mode="reduce-overhead")\n' in after
+    assert OPTIONS["compile"].flag == "--compile-mode"

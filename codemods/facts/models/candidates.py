@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import bound_names
+from codemods.facts.models.cuda_graphs import why_not_replayed
 from codemods.facts.models.in_place import why_not_there, why_second_name, with_one_name
 from codemods.facts.models.obstacles import why_not_compiled
 from codemods.facts.models.placement import Home, twins
@@ -56,8 +57,8 @@ class SecondName:
 
     site: ast.AST
     name: str
-    compiled: str
-    """The call, as it is written there."""
+    compile: str
+    """``torch.compile``, as it is written there."""
     uncompiled: str
     """The model's own name."""
     model: Placed
@@ -74,15 +75,25 @@ class NotCompiled:
 Candidate: TypeAlias = "InPlace | Unreplicated | SecondName | NotCompiled"
 
 
-def candidates(script: Script, pays: Worth | None) -> Iterator[Candidate]:
-    """What the module trains, or may train, by what is to be done with it.
+@dataclass(frozen=True)
+class Wanted:
+    """What else is asked of what is compiled."""
 
-    Args:
-        script: Whose.
-        pays: What says whether compiling pays; None where it is wanted anyway.
-    """
+    pays: Worth | None = None
+    """What says whether compiling pays; None where it is wanted anyway."""
+    as_graphs: bool = False
+    """Whether it is to be launched as CUDA graphs."""
+
+    def why_not(self, script: Script, trained: TrainedModel) -> Reason | None:
+        """Why the model is not compiled so; None where it is."""
+        in_vain = None if self.pays is None else self.pays.why_compiled_in_vain(trained.model.value)
+        return in_vain or (why_not_replayed(script, trained) if self.as_graphs else None)
+
+
+def candidates(script: Script, wanted: Wanted) -> Iterator[Candidate]:
+    """What the module trains, or may train, by what is to be done with it."""
     sites: set[ast.AST] = set()
-    for each in (*_called(script, pays), *_uncalled(script)):
+    for each in (*_called(script, wanted), *_uncalled(script)):
         sites.add(each.site)
         yield each
     yield from (NotCompiled(*each) for each in optimized(script) if each[0] not in sites)
@@ -94,7 +105,7 @@ def _uncalled(script: Script) -> Iterator[NotCompiled]:
     yield from (NotCompiled(*each) for each in unknown(script))
 
 
-def _called(script: Script, pays: Worth | None) -> Iterator[Candidate]:
+def _called(script: Script, wanted: Wanted) -> Iterator[Candidate]:
     """The models that training iterations call."""
     ready: list[Placed] = []
     left: dict[Value, ast.AST] = {}
@@ -104,7 +115,7 @@ def _called(script: Script, pays: Worth | None) -> Iterator[Candidate]:
         if not each.is_of(script.module):
             continue
         home, reason = each.home, why_not_compiled(script, each)
-        beside = _beside(script, each, reason, pays)
+        beside = _beside(script, each, reason, wanted)
         if beside is not None:
             yield beside
         elif reason is not None:
@@ -122,11 +133,11 @@ def _called(script: Script, pays: Worth | None) -> Iterator[Candidate]:
     for each in on_cpu:
         if each.model.value not in named:
             yield NotCompiled(each.site(script.module), ON_CPU)
-    yield from _at_home(script, ready, left.keys(), set(left.values()), pays)
+    yield from _at_home(script, ready, left.keys(), set(left.values()), wanted)
 
 
 def _at_home(
-    script: Script, ready: Iterable[Placed], left: Collection[Value], reported: set[ast.AST], pays: Worth | None
+    script: Script, ready: Iterable[Placed], left: Collection[Value], reported: set[ast.AST], wanted: Wanted
 ) -> Iterator[Candidate]:
     """The models that nothing stands against but, perhaps, the place.
 
@@ -135,12 +146,12 @@ def _at_home(
         ready: The models.
         left: Those that are not compiled.
         reported: Where these are made.
-        pays: What says whether compiling pays; None where it is wanted anyway.
+        wanted: What else is asked.
     """
     places: dict[ast.stmt, list[Placed]] = {}
     for each in ready:
         model, home, site = each.model, each.home, each.model.site(script.module)
-        reason = why_not_there(script, model, home, left) or _why_in_vain(model, pays)
+        reason = why_not_there(script, model, home, left) or wanted.why_not(script, model)
         because = why_second_name(script, model, home)
         if reason is not None:
             if site not in reported:
@@ -177,10 +188,10 @@ def _with_second_name(script: Script, site: ast.AST, because: Reason, placed: Pl
     scopes = (module.tree, *module.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
     if any(new in bound_names(scope) for scope in scopes):
         return NotCompiled(site, because._replace(text=f"{because.text}, and {new} is taken", remedy=""))
-    return SecondName(site, new, f"{torch}({name.id})", name.id, placed)
+    return SecondName(site, new, torch, name.id, placed)
 
 
-def _beside(script: Script, trained: TrainedModel, reason: Reason | None, pays: Worth | None) -> Unreplicated | None:
+def _beside(script: Script, trained: TrainedModel, reason: Reason | None, wanted: Wanted) -> Unreplicated | None:
     """The model where ``nn.DataParallel`` copies it under a plain ``if``, and nothing else is against it."""
     home = trained.home
     if reason is None or reason.code != "data-parallel" or not isinstance(home, Home):
@@ -191,10 +202,6 @@ def _beside(script: Script, trained: TrainedModel, reason: Reason | None, pays: 
     is_alone = next(twins(script.flow, script.modules, trained.model.value, home), None) is None
     if not is_alone or why_not_there(script, trained, home, ()) or why_second_name(script, trained, home):
         return None
-    if _why_in_vain(trained, pays) is not None:
+    if wanted.why_not(script, trained) is not None:
         return None
     return Unreplicated(trained.site(script.module), choice, Placed(trained, home))
-
-
-def _why_in_vain(trained: TrainedModel, pays: Worth | None) -> Reason | None:
-    return None if pays is None else pays.why_compiled_in_vain(trained.model.value)

@@ -17,8 +17,7 @@ from codemods.library.torchscript import CLASSES, MARKS, OF_SCRIPTS, SCRIPTS, TR
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from codemods.facts.cost.worth import Worth
-    from codemods.facts.models.candidates import Candidate
+    from codemods.facts.models.candidates import Candidate, Wanted
     from codemods.facts.models.trained import TrainedModel
     from codemods.facts.reason import Place
 
@@ -127,7 +126,7 @@ def _binds(statement: ast.stmt, name: ast.expr) -> bool:
 
 
 def why_not_compiled(
-    script: Script, trained: TrainedModel, call: ast.Call, pays: Callable[[Script], Worth] | None
+    script: Script, trained: TrainedModel, call: ast.Call, wanted: Callable[[Script], Wanted]
 ) -> Reason | None:
     """Why the model would not be compiled if the call were not there; None where it would.
 
@@ -135,15 +134,11 @@ def why_not_compiled(
         script: The script.
         trained: The model.
         call: What makes TorchScript of it.
-        pays: What says for a script whether compiling pays; None where it is wanted anyway.
+        wanted: What else is asked of what is compiled, by the script.
     """
     other = _without(script, script.module)
     line = getattr(trained.model.value.site or call, "lineno", call.lineno)
-    found = [
-        each
-        for each in candidates(other, None if pays is None else pays(other))
-        if line in _lines(each) or call.lineno in _lines(each)
-    ]
+    found = [each for each in candidates(other, wanted(other)) if line in _lines(each) or call.lineno in _lines(each)]
     if any(not isinstance(each, NotCompiled) for each in found):
         return None
     reasons = [each.because for each in found if isinstance(each, NotCompiled)]
