@@ -25,6 +25,8 @@ _8_BIT = frozenset(
     | {"PCAM", "EuroSAT", "FER2013", "Omniglot", "SEMEION", "ImageFolder", "ImageNet", "GTSRB", "LSUN", "Food101"}
     | {"Flowers102", "OxfordIIITPet", "DTD", "Imagenette", "CelebA"}
 )
+# The second part of an item is the number of the class of the image.
+_CLASS_NUMBERS = _8_BIT - {"CelebA", "OxfordIIITPet"}
 
 
 # The class, and what selects a part of it; images to train on and to test with; channels; height and width, where these
@@ -157,6 +159,12 @@ def has_8_bit_images(name: str) -> bool:
     """Whether the items of the data set of that qualified name are an image of 8 bits for each channel, and a label."""
     package, _, last = name.rpartition(".")
     return package == "torchvision.datasets" and last in _8_BIT
+
+
+def has_class_numbers(name: str) -> bool:
+    """Whether the items of the data set of that qualified name are an image, and the number of its class."""
+    package, _, last = name.rpartition(".")
+    return package == "torchvision.datasets" and last in _CLASS_NUMBERS
 
 
 def _read(table: str) -> dict[str, int]:

@@ -40,7 +40,19 @@ _VIEWS = words(
     get pop
     """
 )
-_CASTS = words("float double half bfloat16 long int short char byte bool clone")
+CASTS = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "bool": "bool",
+}
+"""The methods that are named like a number format, and that format."""
 # To the formats of what is collated: of Python's integers, and of images.
 _COLLATED = words("float long")
 _TO_PYTHON = words(
@@ -58,15 +70,30 @@ _OTHER_METHODS = words(
     matmul mm bmm all any round floor ceil unique nonzero masked_select fill neg
     """
 )
-_TENSOR_METHODS = _VIEWS | _CASTS | _TO_PYTHON | _MOVES | _OTHER_METHODS
+_KEEPING_FORMAT = words("clone cpu numpy repeat index_select masked_select gather abs neg clamp")
+_TENSOR_METHODS = _VIEWS | CASTS.keys() | {"clone"} | _TO_PYTHON | _MOVES | _OTHER_METHODS
 
 # Functions directly in torch.
-_LEGACY = words(
-    """
-    Tensor FloatTensor DoubleTensor HalfTensor BFloat16Tensor LongTensor IntTensor ShortTensor ByteTensor CharTensor
-    BoolTensor
-    """
-)
+LEGACY_FORMATS = {
+    "Tensor": "float32",
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "ShortTensor": "int16",
+    "CharTensor": "int8",
+    "ByteTensor": "uint8",
+    "BoolTensor": "bool",
+}
+"""The legacy constructors, and the number format of the tensors that each makes."""
+_LEGACY = LEGACY_FORMATS.keys() | {"BFloat16Tensor"}
+MADE = {
+    **LEGACY_FORMATS,
+    **dict.fromkeys(("rand", "randn", "normal", "zeros", "ones", "empty", "eye", "linspace", "logspace"), "float32"),
+    **dict.fromkeys(("randint", "randperm"), "int64"),
+}
+"""The number format of what torch's functions make where none is asked for, nor another one set for floats."""
 _FACTORIES = words(
     """
     tensor as_tensor from_numpy asarray zeros ones full empty eye arange range linspace logspace rand randn randint
@@ -156,6 +183,12 @@ def attribute(owner: Value, name: str) -> Values:
         # A field of the batch: `batch.text`.
         return frozenset({owner})
     return frozenset({Method(name, None, owner)})
+
+
+def keeps_format(method: str) -> bool:
+    """Whether what the tensor's method returns has the number format of the tensor."""
+    is_in_place = method.endswith("_") and not method.endswith("__")
+    return is_in_place or method in _VIEWS or method in _KEEPING_FORMAT
 
 
 def is_view_with_graph(name: str) -> bool:

@@ -93,6 +93,17 @@ def changes_each_pixel(name: str) -> bool:
     return _of_torchvision(name) in _OF_EACH_PIXEL
 
 
+_MAY_SET_FORMAT = frozenset(
+    {"PILToTensor", "ToPILImage", "ToImage", "ToDtype", "ConvertImageDtype", "Lambda", "Compose", "RandomApply"}
+    | {"RandomChoice", "RandomOrder", "FiveCrop", "TenCrop", "MixUp", "CutMix", "JPEG"}
+)
+
+
+def may_set_format(name: str) -> bool:
+    """Whether what the transform of that qualified name makes may be no tensor, or have a number format of its own."""
+    return _of_torchvision(name) in _MAY_SET_FORMAT
+
+
 _KEEPS_8_BITS = frozenset(
     {"Resize", "CenterCrop", "Pad", "Grayscale", "RandomGrayscale", "RandomCrop", "RandomResizedCrop", "ColorJitter"}
     | {"RandomHorizontalFlip", "RandomVerticalFlip", "RandomRotation", "RandomAffine", "RandomPerspective"}

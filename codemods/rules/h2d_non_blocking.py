@@ -53,7 +53,8 @@ class H2dNonBlocking(Codemod):
         Where ``non_blocking`` is a parameter that nobody passes, its default becomes ``True``.
 
     When it is left:
-        The batch is not in pinned memory, and cannot be. The target is not CUDA, or is not known: from a device to the
+        The batch is not in pinned memory, and cannot be; or it is converted on the host before, and not known to have
+        that number format already. The target is not CUDA, or is not known: from a device to the
         host a copy that does not block is read before it is there. The batch is written on the host after the copy was
         queued. The batch may be an object of a ``collate_fn`` whose ``to`` knows no ``non_blocking``. Another
         CUDA stream than that of the copy may use the batch. A time is taken from there on, which the copy would be a

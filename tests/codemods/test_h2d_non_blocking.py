@@ -107,7 +107,7 @@ CAST_AFTER = {
 
 
 CAST_BEFORE = {
-    "it may be int64 already": ("x.long().to(device)", "x.long().to(device, non_blocking=True)"),
+    "classes are int64 already": ("y.long().to(device)", "y.long().to(device, non_blocking=True)"),
     "the copy casts, too": (
         "x.float().to(device, torch.float16)",
         "x.float().to(device, torch.float16, non_blocking=True)",
@@ -121,7 +121,7 @@ CAST_BEFORE = {
 
 
 @pytest.mark.parametrize(("before", "after"), CAST_BEFORE.values(), ids=CAST_BEFORE.keys())
-def test_a_batch_that_may_be_of_the_format_already_is_copied_as_it_stands(before: str, after: str) -> None:
+def test_a_batch_that_is_of_the_format_already_is_copied_as_it_stands(before: str, after: str) -> None:
     head = (
         "other = torch.zeros(3).cuda()\n"
         'maybe_mps = torch.device("cuda" if torch.cuda.is_available() else "mps")\n'
@@ -134,15 +134,66 @@ def test_a_batch_that_may_be_of_the_format_already_is_copied_as_it_stands(before
 
 CAST_IN_ANOTHER_STATEMENT = {
     "images are float32 already": "    x = x.float()\n",
-    "classes are int64 already": "    x = x.long()\n",
+    "classes are int64 already": "    x = y.long()\n",
     "under another name": "    images = x.float()\n    x = images\n",
-    "one of two formats": "    x = x.float() if len(x) else x.long()\n",
+    "under a condition": "    if debug:\n        x = x.long()\n",
 }
 
 
 @pytest.mark.parametrize("cast", CAST_IN_ANOTHER_STATEMENT.values(), ids=CAST_IN_ANOTHER_STATEMENT.keys())
 def test_a_batch_that_an_earlier_statement_casts_may_be_the_loaders_own(cast: str) -> None:
     loop = "for x, y in loader:\n" + cast + "    if torch.cuda.is_available():\n        x = x.cuda({})\n"
+    rewrites(loop.format(""), loop.format("non_blocking=True"))
+
+
+NEW = "'{}' (line {}) makes a new tensor on the host, which is not in pinned memory"
+UNLESS = ", unless the batch is {} already, which is not known"
+FIRST, IN_DATA = ": move the batch first, and convert it on the device", ": convert it in the data set"
+ITEMS = """\
+class Items(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        return {}, 0
+loader = DataLoader(Items(), pin_memory=True)
+"""
+CONVERTED = {
+    "images to integers": ("", "x = x.long()\n    x = x.cuda()", NEW.format("x.long()", 12) + FIRST),
+    "one of two formats": (
+        "",
+        "x = x.float() if len(x) else x.long()\n    x = x.cuda()",
+        NEW.format("x.long()", 12) + FIRST,
+    ),
+    "tensors of 64-bit floats": (
+        "data = torch.utils.data.TensorDataset(torch.zeros(100, 3, dtype=torch.float64), torch.zeros(100))\n"
+        "loader = DataLoader(data, batch_size=8)\n",
+        "x = x.float()\n    x = x.cuda()",
+        NEW.format("x.float()", 14) + FIRST,
+    ),
+    "items of 64-bit floats, for MPS, which has none": (
+        ITEMS.format("np.zeros(3)").replace("class", "import numpy as np\nclass")
+        + 'device = torch.device("cuda" if torch.cuda.is_available() else "mps")\n',
+        "x = x.float().to(device)",
+        NEW.format("x.float()", 18) + IN_DATA,
+    ),
+    "items that are not known": (
+        ITEMS.format("load(index)"),
+        "x = x.long().to(device)",
+        NEW.format("x.long()", 16) + UNLESS.format("int64") + FIRST,
+    ),
+    "before a function is given it": (
+        ITEMS.format("load(index)") + "def use(x):\n    return x.cuda()\n",
+        "use(x.float())",
+        NEW.format("x.float()", 18) + UNLESS.format("float32") + FIRST,
+    ),
+}
+
+
+@pytest.mark.parametrize(("head", "loop", "because"), CONVERTED.values(), ids=CONVERTED.keys())
+def test_a_batch_of_another_format_is_converted_on_the_host(head: str, loop: str, because: str) -> None:
+    leaves(f"{head}for x, y in loader:\n    {loop}\n", because)
+
+
+def test_a_batch_of_items_of_the_format_is_moved_as_it_came() -> None:
+    loop = ITEMS.format("torch.tensor([1.5, 2])") + "for x, y in loader:\n    x = x.float()\n    x = x.cuda({})\n"
     rewrites(loop.format(""), loop.format("non_blocking=True"))
 
 
@@ -1570,7 +1621,7 @@ loader = loader_of(input())
     "loop",
     [
         "for x, y, marks in loader:\n    marks = marks.to(device)\n    marks = marks[:, :8]\n",
-        "for i, (x, y, marks) in enumerate(loader):\n    y = y.float()\n    y = y[:, :8].to(device)\n",
+        "for i, (x, y, marks) in enumerate(loader):\n    y = y.unsqueeze(1)\n    y = y[:, :8].to(device)\n",
     ],
     ids=["the name is cut later", "what is cut before"],
 )

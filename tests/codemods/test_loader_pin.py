@@ -1775,3 +1775,15 @@ loader = DataLoader(Own())
 @pytest.mark.parametrize(("code", "line"), REACHED.values(), ids=REACHED)
 def test_a_move_counts_that_reading_reaches_through(code: str, line: int) -> None:
     leaves(code + MOVED, f"its data set moves tensors to a device itself (line {line})")
+
+
+def test_what_is_moved_is_converted_from_another_format() -> None:
+    tensors = "data = TensorDataset(torch.zeros(100, 3, dtype=torch.float64), torch.zeros(100))\n"
+    loop = "loader = DataLoader(data)\nfor x, y in loader:\n    x = x.float()\n    x = x.cuda()\n"
+    new = "'x.float()' (line 11) makes a new tensor on the host, which is not in pinned memory"
+    check_leaves(LoaderPin, HEAD + tensors + loop, f"{new}: move the batch first, and convert it on the device")
+
+
+def test_one_of_several_parts_is_moved_as_it_came() -> None:
+    loop = "for x, y in loader:\n    x = x.long()\n    x, y = x.cuda(), y.cuda()\n"
+    rewrites(f"loader = DataLoader(data)\n{loop}", f"loader = DataLoader(data, pin_memory=True)\n{loop}")

@@ -12,6 +12,7 @@ from codemods.dataflow.values import External, instance
 from codemods.facts.data.number_likes import makes_items
 from codemods.facts.loops import around, repeats
 from codemods.library.kinds import Kind, kind
+from codemods.library.tensors import LEGACY_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,19 +38,7 @@ _FORMS = {
     "torch.tensor": Form.COPYING,
     "torch.as_tensor": Form.SHARING,
 }
-_LEGACY_FORMATS = {
-    "torch.Tensor": "float32",
-    "torch.FloatTensor": "float32",
-    "torch.DoubleTensor": "float64",
-    "torch.HalfTensor": "float16",
-    "torch.LongTensor": "int64",
-    "torch.IntTensor": "int32",
-    "torch.ShortTensor": "int16",
-    "torch.CharTensor": "int8",
-    "torch.ByteTensor": "uint8",
-    "torch.BoolTensor": "bool",
-}
-"""The legacy constructors, and the number format of the tensors that each makes."""
+_LEGACY_FORMATS = {f"torch.{name}": made for name, made in LEGACY_FORMATS.items()}
 _FILLS = frozenset({"random_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "copy_"})
 """Methods that write all elements of a tensor, which had none of its own."""
 

@@ -75,7 +75,7 @@ def why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:
     for value in collate.values:
         function = loader.flow.run_by(value)
         if isinstance(function, (ast.FunctionDef, ast.Lambda)):
-            place = _place_in_batch(loader.flow, move)
+            place = place_in_batch(loader.flow, move)
             for returned in loader.flow.returned(function):
                 is_known = isinstance(returned, Container) and place in loader.flow.keys(returned)
                 parts = loader.flow.items(returned, place) if is_known else {returned}
@@ -176,7 +176,7 @@ def _is_decorated(function: Callee) -> bool:
     return not isinstance(function, ast.Lambda) and bool(function.decorator_list)
 
 
-def _place_in_batch(flow: Flow, move: Transfer) -> int | str | None:
+def place_in_batch(flow: Flow, move: Transfer) -> int | str | None:
     """Which part of each batch is moved: the key or position of an item, None where several may be or none is named."""
     module, moved = move.module, move.moved
     if not isinstance(moved, ast.Name):

@@ -20,6 +20,7 @@ from codemods.dataflow.values import (
     without_none,
 )
 from codemods.facts.data.elements import is_element
+from codemods.facts.data.number_formats import why_cast
 from codemods.facts.data.parts import is_callers_batch, may_hand_out, why_no_tensor
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.streams import why_not_ordered
@@ -222,8 +223,11 @@ def _why_pageable(script: Script, move: Transfer) -> Reason | None:
         why = why_no_tensor(loader, move) if move.method != "copy_" else None
         if why is not None:
             return why
+        cast = why_cast(loader, move)
         reason = script.why_left_unpinned(loader)
-        if reason is None:
+        if cast is not None:
+            reasons.append(cast)
+        elif reason is None:
             is_pinned = True
         else:
             lead = f"the loader in {HERE} does not pin its batches: "
