@@ -362,3 +362,43 @@ def test_a_module_that_an_option_names(
 
     found = json.loads(answer.out)["findings"]
     assert [(each["path"], each["line"], each["code"]) for each in found] == [("fit.py", 11, code)]
+
+
+FOLDER = """\
+import importlib
+import os
+
+import torch
+
+
+class Experiment:
+    def __init__(self, name):
+        folder = "models"
+        self.paths = {each[:-3]: f"{folder}.{each[:-3]}" for each in os.listdir(folder)}
+        self.model = self.build(name).cuda()
+
+    def build(self, name):
+        return importlib.import_module(self.paths[name]).Net()
+
+    def train(self):
+        for x in torch.randn(100, 8, 252).cuda():
+            self.model(x).sum().backward()
+
+
+Experiment(input()).train()
+"""
+PADDED = NET.replace("self.fc(x)", "self.fc(torch.cat([x, torch.zeros(len(x), 4).to(x.device)], 1))").replace(
+    "from", "import torch\nfrom", 1
+)
+
+
+def test_models_of_a_folder_run_though_nobody_sees_who_makes_them(
+    torchfast: Callable[..., Answer], tmp_path: Path
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "run.py").write_text(FOLDER)
+    (tmp_path / "models/small.py").write_text(PADDED)
+
+    answer = torchfast("rewrite", "run.py", "--select", "device-ctor", "--format", "json")
+
+    assert findings(answer) == [("models/small.py", 11, "device-ctor", "rewrites")]

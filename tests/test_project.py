@@ -367,6 +367,64 @@ def test_modules_whose_names_are_computed(tree: Path, name: str) -> None:
     assert together(projects(["train.py"])) == [{"train.py", "pkg/models/resnet/small.py", "pkg/models/vgg/deep.py"}]
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("import_module('models.' + name)", id="two texts are added"),
+        pytest.param(
+            "import_module('models.net_' + name + '_model')", id="what begins alike, which is not held against"
+        ),
+        pytest.param("import_module('models.%s' % name)", id="a text is filled by %"),
+        pytest.param("import_module('models.{}'.format(name))", id="by format()"),
+        pytest.param("__import__(f'models.{name}')", id="by the builtin function"),
+        pytest.param("path = f'models.{name}'\nimport_module(path)", id="the name is put together before"),
+        pytest.param("path = 'models.' + name\nimport_module(path)", id="before, by adding"),
+        pytest.param(
+            "folder = 'models'\nfound = {each[:-3]: f'{folder}.{each[:-3]}' for each in os.listdir(folder)}\n"
+            "path = found[name]\nimport_module(path)",
+            id="it is a file of a folder",
+        ),
+        pytest.param(
+            "for each in os.scandir('./models/'):\n    import_module(each.stem)", id="of a folder by its path"
+        ),
+        pytest.param("for each in iter_modules(['models']):\n    import_module(each.name)", id="that pkgutil lists"),
+    ],
+)
+def test_modules_of_a_folder_that_are_imported_by_name(tree: Path, code: str) -> None:
+    write(tree, train=f"import os\nfrom importlib import import_module\n{code}\n")
+    write(tree, models__small="", models__large="", other="")
+
+    assert together(projects(["train.py"])) == [{"train.py", "models/small.py", "models/large.py"}]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for each in os.listdir(os.path.dirname(__file__)):\n    import_module(f'.{each[:-3]}', __name__)",
+        "for each in glob(dirname(__file__) + '/*.py'):\n    import_module(f'{__name__}.{stem(each)}')",
+        "for each in pkgutil.iter_modules(__path__):\n    import_module(__name__ + '.' + each.name)\n    import_module(each)",
+    ],
+)
+def test_a_package_that_imports_all_its_modules(tree: Path, code: str) -> None:
+    write(tree, train="import models\n", models__init=f"{code}\n", models__small="", other="")
+
+    assert together(projects(["train.py"])) == [{"train.py", "models/__init__.py", "models/small.py"}]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("os.listdir('models')", id="a folder is only listed"),
+        pytest.param("import_module(name)\nos.listdir('data')", id="another folder"),
+        pytest.param("import_module(name)\npath = 'models.' + other", id="another name"),
+    ],
+)
+def test_a_folder_of_which_nothing_is_imported(tree: Path, code: str) -> None:
+    write(tree, train=f"import os\nfrom importlib import import_module\n{code}\n", models__small="")
+
+    assert together(projects(["train.py"])) == [{"train.py"}]
+
+
 def test_a_module_of_which_nothing_is_known_leads_nowhere(tree: Path) -> None:
     write(
         tree, train='import importlib\nimportlib.import_module(f"{name}")\nimportlib.import_module(f"a{name}")\n', a=""

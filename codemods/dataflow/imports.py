@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import names
 from codemods.dataflow.heap import Heap
 from codemods.dataflow.namespaces import Namespaces
-from codemods.dataflow.source import is_main_guard, lasting
+from codemods.dataflow.source import is_main_guard, last_name, lasting
 from codemods.dataflow.values import NOTHING, Class, Function, Values, external, joined, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.source import Module
+
+_BY_NAME = frozenset({"import_module", "__import__"})
 
 
 class Imports(Heap):
@@ -59,14 +61,23 @@ class Imports(Heap):
         return frozenset(found)
 
     def _imports(self, module: Module, *, runs: bool) -> Iterator[Module]:
-        """The modules of the project that a module's import statements load, those under its main guard if it runs."""
+        """The modules of the project that a module loads, under its main guard if it runs."""
         for node in module.nodes(ast.Import, ast.ImportFrom):
             if runs or not any(is_main_guard(each) for each in module.ancestors(node)):
                 yield from self.loaded(module, node)
+        yield from self.loaded_by_name(module)
 
     def loaded(self, module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[Module]:
         """The modules of the project that an import statement of the module loads, packages around them too."""
         yield from (self._by_name[each] for each in self.imported_names(module, node) if each in self._by_name)
+
+    def loaded_by_name(self, module: Module) -> Iterator[Module]:
+        """The modules of the project that the module may load by a name that it computes: of packages that it names."""
+        if any(computed_imports(module)):
+            starts = tuple(
+                f"{each}." for each in (*module.local.values(), *([module.name] if module.is_package else []))
+            )
+            yield from (each for name, each in self._by_name.items() if name.startswith(starts))
 
     def imported_names(self, module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         """The dotted names of what an import statement may load, packages around them too."""
@@ -138,6 +149,14 @@ class Imports(Heap):
     def star_sources(self, module: Module) -> Sequence[str]:
         """The libraries' modules of which a module imports ``*``, itself or through modules of the project."""
         return [each for each in self._stars[module] if each not in self._by_name]
+
+
+def computed_imports(module: Module) -> Iterator[ast.Call]:
+    """Where the module imports another one by a name that is computed: ``import_module(f"models.{name}")``."""
+    for call in module.nodes(ast.Call) if any(each in module.text for each in _BY_NAME) else ():
+        is_written = bool(call.args) and isinstance(call.args[0], ast.Constant)
+        if last_name(call.func) in _BY_NAME and not is_written:
+            yield call
 
 
 def _with_parents(name: str) -> Iterator[str]:

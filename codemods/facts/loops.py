@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.imports import computed_imports
 from codemods.dataflow.names import decorators
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
@@ -168,12 +169,27 @@ def _needs(flow: Flow, function: Callee) -> list[set[Callee | None]]:
     """The functions of which one has to run, for each group of them, so that this one may; None stands for a module."""
     if isinstance(function, ast.Lambda) or flow.escapes(function):
         return []
+    unseen = _used_unseen(flow)
+    if unseen and module_of(flow, function) in unseen:
+        return []
     owner = flow.owner(function)
     is_called_unseen = bool(function.decorator_list) or (owner is not None and _may_be_hook(flow, owner, function.name))
     groups = [] if is_called_unseen else [list(places_that_run(flow, function))]
     if owner is not None:
         groups.append(list(makings(flow, owner)))
     return [{module_of(flow, each).function(each) for each in group} for group in groups]
+
+
+@lasting
+def _used_unseen(flow: Flow) -> frozenset[Module]:
+    """The modules that code may import by a name that is not followed, so that nobody sees what it uses of them."""
+    return frozenset(
+        found
+        for module in flow.modules
+        for call in computed_imports(module)
+        if any(isinstance(each, Unknown) for each in flow.values(call))
+        for found in flow.loaded_by_name(module)
+    )
 
 
 def _may_be_hook(flow: Flow, class_: ast.ClassDef, name: str) -> bool:

@@ -2236,6 +2236,41 @@ net.hidden.sum().backward()
     check_leaves(NoGradEval, code, "the model's forward keeps a tensor that is read elsewhere (line 11)")
 
 
+@pytest.mark.parametrize(
+    ("kept", "is_left"),
+    [
+        pytest.param("list(range(x.shape[0]))", False, id="numbers"),
+        pytest.param("[[0, 1], [len(x)]]", False, id="lists of numbers"),
+        pytest.param("[0, self.layer(x)]", True, id="a tensor among them"),
+        pytest.param("[[self.layer(x)]]", True, id="a tensor in a list of a list"),
+        pytest.param("[]", True, id="a list of which it is not seen what comes into it"),
+    ],
+)
+def test_a_model_that_keeps_a_list(*, kept: str, is_left: bool) -> None:
+    code = f"""\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        self.kept = {kept}
+        return self.layer(x).argmax(1)
+
+
+net = Net()
+net.eval()
+for x in torch.randn(3, 8, 4):
+    print(net(x))
+net.layer(net.kept[0]).sum().backward()
+"""
+    assert [each.rewrites for each in run(NoGradEval, code).sites] == [not is_left]
+
+
 HANDED_ON = """\
 import torch
 from torch import nn

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, FunctionNode, Module
+    from codemods.dataflow.values import Value, Values
     from codemods.facts.training.evaluation_region import Kept
 
 _MAY_CARRY = (SomeTensor, MovedTensor, Unknown, Container)
@@ -62,12 +63,23 @@ class KeptStates:
         function = module.function(target)
         if not isinstance(function, ast.FunctionDef) or function.name != "forward":
             return False
-        if not is_models_method(self._flow, function) or not any(
-            isinstance(each, _MAY_CARRY) for each in self._flow.values(target)
-        ):
+        if not is_models_method(self._flow, function) or not self._may_carry(self._flow.values(target)):
             return False
         reads = self._reads.get(target.attr, ())
         return not all(self._runs_in(where.function(each), function, set()) for where, each in reads)
+
+    def _may_carry(self, values: Values) -> bool:
+        """Whether a tensor may be among the values, or in a list or dictionary among them: not in one of numbers."""
+        seen: set[Value] = set()
+        todo = [*values]
+        while todo:
+            value = todo.pop()
+            items = self._flow.items(value) if isinstance(value, Container) and value not in seen else frozenset()
+            if isinstance(value, _MAY_CARRY) and not items and value not in seen:
+                return True
+            seen.add(value)
+            todo += items
+        return False
 
     def _runs_in(self, reader: Callee | None, forward: FunctionNode, seen: set[Callee]) -> bool:
         """Whether the function is ``forward``, or is only called by it, or by what is only called by it."""
@@ -92,7 +104,7 @@ class KeptStates:
             ]
             read.update(each.attr for each in attributes if isinstance(each.ctx, ast.Load))
             for each in attributes:
-                tensors = any(isinstance(value, _MAY_CARRY) for value in self._flow.values(each))
+                tensors = self._may_carry(self._flow.values(each))
                 if isinstance(each.ctx, ast.Store) and each.attr in read and tensors and not _is_detached(statement):
                     return each
         return None
