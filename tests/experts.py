@@ -1,0 +1,213 @@
+"""The naive scripts on a CPU, beside what the tool makes of them and beside what an expert wrote.
+
+On a machine on which nothing else runs, in less than twelve minutes::
+
+    python -m tests.experts
+
+It runs ``torchfast verify`` of each pair of texts, keeps what that says in docs/records/experts.json, and writes the table
+in docs/measured.md from it. Each answer is kept as soon as it is there. ``--table`` measures nothing and writes the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from tests.gpu.calls import commit
+from tests.gpu.scripts import SCRIPTS
+from tests.gpu.tables import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.gpu.scripts import Script
+
+Values: TypeAlias = "dict[str, Any]"
+
+ROOT = Path(__file__).parent.parent
+RECORD = ROOT / "docs" / "records" / "experts.json"
+DOCUMENT = ROOT / "docs" / "measured.md"
+TEXTS = {"fast": "rewritten", "expert": "expert"}
+"""What is compared with ``naive.py``, and how the table calls it."""
+SHORTEST = 20.0
+"""Seconds below which a comparison says nothing, and is not begun."""
+RUNNING = 0.5
+"""How much of a comparison's time it is told to take: to start its processes takes the rest."""
+PATIENCE = 2.5
+"""How many times its part of the time a comparison may take before it is interrupted."""
+LONGEST = "90"
+"""Seconds that one run may take: a part of the time budget, which is short, ends runs that just start slowly."""
+ENDING = 20.0
+"""Seconds that an interrupted comparison has to say what it knows."""
+_COLUMNS = ("script", "text", "whole run", "iteration", "seconds", "pairs", "result")
+_TABLE = re.compile(r"(?<=<!-- experts -->\n).*?(?=\n<!-- end of experts -->)", re.DOTALL)
+_KEPT = ("exit_code", "run", "speed", "equality", "pairs", "sized", "ratios", "summary", "reason")
+
+
+def command(script: Script, text: str, data: Path, seconds: float) -> list[str]:
+    """The comparison of one text with the naive one, in so many seconds."""
+    folder = Path("fixtures") / script.name
+    files = [str(folder / f"{each}.py") for each in ("naive", text)]
+    asked = ["--device", "cpu", "--pairs", "16", "--time-budget", f"{seconds:.0f}", "--timeout", LONGEST]
+    asked += ["--format", "json"]
+    given = ["--data", str(data), *script.small.arguments]
+    return [sys.executable, "-m", "autotune_rewrite", "verify", *files, *asked, "--", *given]
+
+
+def measured(script: Script, text: str, data: Path, seconds: float, left: float) -> Values:
+    """What the comparison says, without what is the machine's own: paths and the like.
+
+    Args:
+        script: The fixture.
+        text: What its naive text is compared with.
+        data: Where its data lie.
+        seconds: That the comparison should take.
+        left: That it can take at most.
+    """
+    asked = command(script, text, data, seconds * RUNNING)
+    words = (word.replace(str(data), "DIRECTORY") for word in asked[3:])
+    found = {"script": script.name, "text": text, "command": " ".join(("torchfast", *words))}
+    said, error = _said(asked, min(seconds * PATIENCE, left))
+    try:
+        answer = json.loads(said)
+    except ValueError:
+        return {**found, "problem": _without_paths((error.strip().splitlines() or ["no answer in time"])[-1])}
+    kept = {each: answer.get(each) for each in _KEPT}
+    times = {each: (answer.get(each) or {}).get("run_seconds") for each in ("original", "rewritten")}
+    return {
+        **found,
+        **kept,
+        "reason": _without_paths(str(answer.get("reason", ""))),
+        "seconds": times,
+        "environment": answer.get("environment"),
+    }
+
+
+def _said(asked: Sequence[str], seconds: float) -> tuple[str, str]:
+    """What the command prints; after so many seconds it is interrupted, and says what it knows by then."""
+    with subprocess.Popen(asked, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            return process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+        try:
+            return process.communicate(timeout=ENDING)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.communicate()
+
+
+def _without_paths(text: str) -> str:
+    return text.replace(f"{ROOT}{os.sep}", "").replace(f"{tempfile.gettempdir()}{os.sep}", "")
+
+
+def measure(only: Sequence[str], budget: float, record: Path) -> None:
+    """Compares all texts, each in an equal part of the time that is left, and keeps each answer at once.
+
+    Pictures come last: to decode them takes longest.
+    """
+    began = time.monotonic()
+    pairs = [(script, text) for script in reversed(SCRIPTS) if not only or script.name in only for text in TEXTS]
+    kept: Values = {"commit": commit(), "load": round(os.getloadavg()[0], 1), "comparisons": []}
+    with tempfile.TemporaryDirectory() as scratch:
+        for index, (script, text) in enumerate(pairs):
+            data = Path(scratch) / script.name
+            if not data.exists():
+                _make(script, data)
+            left = budget - (time.monotonic() - began)
+            share = left / (len(pairs) - index)
+            if share < SHORTEST and index:
+                found = {"script": script.name, "text": text, "problem": "not measured: the time was over"}
+            else:
+                found = measured(script, text, data, share, left)
+            kept["comparisons"].append(found)
+            record.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+            click.echo(f"{script.name:18} {TEXTS[text]:10} {found.get('problem') or _result(found)}")
+
+
+def _make(script: Script, data: Path) -> None:
+    maker = ROOT / "fixtures" / script.name / "make_data.py"
+    subprocess.run([sys.executable, str(maker), str(data), *script.small.data], check=True, stdout=subprocess.DEVNULL)
+
+
+def _result(found: Values) -> str:
+    if found["run"] != "ok":
+        return str(found["reason"]).replace("|", "/")
+    return f"{found['speed']}, results {found['equality']}"
+
+
+def table(record: Values | None) -> str:
+    """The comparisons of a record in Markdown, and what they were measured with."""
+    if record is None:
+        return "Not measured yet."
+    rows = [_COLUMNS, ("---",) * len(_COLUMNS), *map(_row, record["comparisons"])]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([_setting(record), "", *lines])
+
+
+def _setting(record: Values) -> str:
+    known: Values = next((each["environment"] for each in record["comparisons"] if each.get("environment")), {})
+    parts = [
+        f"commit {record['commit'] or MISSING}",
+        f"torch {known.get('torch', MISSING)}",
+        f"Python {known.get('python', MISSING)}",
+        f"{known.get('cpus', MISSING)} cores",
+        f"load {record['load']} before",
+    ]
+    return f"Measured with {', '.join(parts)}."
+
+
+def _row(found: Values) -> tuple[str, ...]:
+    head = (f"`{found['script']}`", TEXTS[found["text"]])
+    if "problem" in found:
+        return (*head, MISSING, MISSING, MISSING, MISSING, found["problem"].replace("|", "/"))
+    ratios, seconds = found["ratios"] or {}, found["seconds"]
+    whole, iteration = (_ratio(ratios.get(each) or {}) for each in ("run", "iteration"))
+    times = " → ".join(MISSING if each is None else f"{each:.1f}" for each in seconds.values())
+    return (*head, whole, iteration, times, str(found["pairs"]), _result(found))
+
+
+def _ratio(ratio: Values) -> str:
+    """How many times as fast, and the interval where there is one."""
+    estimate, low, high = (ratio.get(each) for each in ("estimate", "low", "high"))
+    if estimate is None:
+        return MISSING
+    return f"{estimate:.2f}" if low is None or high is None else f"{estimate:.2f} ({low:.2f} to {high:.2f})"
+
+
+def kept_record() -> Values | None:
+    """What was measured last; None where nothing was."""
+    return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else None
+
+
+def document() -> str:
+    """docs/measured.md with the table of the record."""
+    found = table(kept_record())
+    return _TABLE.sub(lambda _: found, DOCUMENT.read_text(encoding="utf-8"))
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--budget", type=click.FloatRange(min=SHORTEST), default=680.0, show_default=True, help="Seconds.")
+@click.option("--only", multiple=True, type=click.Choice([each.name for each in SCRIPTS]), help="May be repeated.")
+@click.option("--table", "writes_only", is_flag=True, help="Measure nothing: write the table of the record.")
+@click.option("--out", type=click.Path(path_type=Path), help="Keep the record there, and leave the table.")
+def main(budget: float, only: tuple[str, ...], out: Path | None, *, writes_only: bool) -> None:
+    """Compare the naive scripts with the rewritten ones and the experts' on this machine's CPU."""
+    if not writes_only:
+        measure(only, budget, out or RECORD)
+    if out is None:
+        DOCUMENT.write_text(document(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
