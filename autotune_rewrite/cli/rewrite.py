@@ -141,7 +141,7 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
         plan = running.plan(Path(path), Path(path))
         held_back = writer.writes and not unmeasured
         device = functools.partial(_environment, plan) if held_back else None
-        result = verified(parts, options, plan, verifier, say, environment=device)
+        result = verified(parts, options, plan, verifier, say, environment=device, slowing=True)
         judgement = result.judgement
         for done in result.changes.dones:
             report.add(done.rewrite)

@@ -1,12 +1,32 @@
-"""Where the texts of a rewrite lie while it is run: in files of their own, as the user's stay as they are."""
+"""Where the texts of a rewrite lie while it is run: in files of their own, as the user's stay as they are; and who runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from autotune_rewrite.rewriting.batch import Changes
+    from autotune_rewrite.verify.judgement import Judgement
+    from autotune_rewrite.verify.plan import Plan
+    from autotune_rewrite.verify.records import Run
+
+
+class Verify(Protocol):
+    """How plans are carried out: runs what there is to run and tells of it."""
+
+    def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
+        """Carry out a plan.
+
+        Args:
+            plan: What to run.
+            probe: Whether it is only run to find out which change fails, and is not the answer to the user.
+
+        Returns:
+            What can be said, and the runs as they ended.
+        """
 
 
 def written(changes: Changes, original: Path, directory: Path) -> tuple[Path, tuple[tuple[Path, Path], ...]]:

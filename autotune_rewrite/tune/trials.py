@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.rewriting.config import Options
     from autotune_rewrite.tune.executors import Executor
     from autotune_rewrite.tune.search import Question, Step
-    from autotune_rewrite.tune.verified import Verify
+    from autotune_rewrite.tune.texts import Verify
     from autotune_rewrite.verify.judgement import Judgement
     from autotune_rewrite.verify.plan import Plan
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from autotune_rewrite.rewriting.config import Options
     from autotune_rewrite.tune.executors import Executor
     from autotune_rewrite.tune.search import Answer
+    from autotune_rewrite.tune.texts import Verify
     from autotune_rewrite.tune.trials import Records
-    from autotune_rewrite.tune.verified import Verify
     from autotune_rewrite.verify.plan import Plan
     from autotune_rewrite.verify.records import Environment, Run
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from rich.text import Text
 
 from autotune_rewrite.rewriting import batch
 from autotune_rewrite.tune.bisect import NotFoundError, culprits
+from autotune_rewrite.tune.slowing import Slowing, measured
 from autotune_rewrite.tune.texts import written
 from autotune_rewrite.verify.statistics.pairs import Pair
 from codemods.catalogue import RULES
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.rewriting.batch import Changes, Done, Read
     from autotune_rewrite.rewriting.config import Options
     from autotune_rewrite.rewriting.results import Site
+    from autotune_rewrite.tune.texts import Verify
     from autotune_rewrite.verify.judgement import Judgement
     from autotune_rewrite.verify.plan import Plan, PromiseName
     from autotune_rewrite.verify.records import Environment, Run
@@ -36,25 +38,11 @@ TIMES_THE_ORIGINAL = 4
 RECORDED_WHOLE = frozenset({"crashed", "exited"})
 """Outcomes of which the last iteration is known: of the others the end of the record may be lost."""
 TAKEN_BACK = "taken back, as it did not hold up when it was verified"
+SLOWING = "taken back, as the script is slower with it"
 HELD_BACK = "held back, as it changes rounding and cannot act on this device"
 WHY_HELD_BACK = "It changes rounding, and nothing of it can act on this device."
 BF16 = 8.0
 """The first compute capability with bf16."""
-
-
-class Verify(Protocol):
-    """How plans are carried out: runs what there is to run and tells of it."""
-
-    def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
-        """Carry out a plan.
-
-        Args:
-            plan: What to run.
-            probe: Whether it is only run to find out which change fails, and is not the answer to the user.
-
-        Returns:
-            What can be said, and the runs as they ended.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +64,7 @@ def verified(  # noqa: PLR0913 - what to rewrite, how, and what to ask
     *,
     environment: Callable[[], Environment] | None = None,
     without: frozenset[str] = frozenset(),
+    slowing: bool = False,
 ) -> Verified:
     """Rewrites a script and verifies the result, until all that is left of it holds up or nothing can be blamed.
 
@@ -88,11 +77,12 @@ def verified(  # noqa: PLR0913 - what to rewrite, how, and what to ask
         environment: Describes the device, where changes of rounding that cannot act on it are to be held back; None:
             none is. What it raises is passed on.
         without: Rules that do not run, whatever the options say.
+        slowing: Whether changes are taken back, too, that are correct and make the whole slower.
 
     Raises:
         FileError: The script cannot be rewritten.
     """
-    return _Trial(parts, options, plan, verify, say, environment, without).end()
+    return _Trial(parts, options, plan, verify, say, environment, without, slowing).end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +109,7 @@ class _Trial:
     say: Callable[[str], None]
     environment: Callable[[], Environment] | None = None
     without: frozenset[str] = frozenset()
+    slowing: bool = False
     left_out: dict[str, str] = field(default_factory=dict)
     """Rules that were taken back, each with why."""
     taken_back: list[tuple[str, Site]] = field(default_factory=list)
@@ -139,14 +130,18 @@ class _Trial:
         judgement: Judgement | None = None
         while done.promise is not None:
             judgement, failing = self._judged(done)
-            if failing is None:
-                break
             try:
-                blamed, why = self._blamed(done, judgement, failing)
+                if failing is not None:
+                    blamed, why = self._blamed(done, judgement, failing)
+                    done = self._without(done, blamed, why, _taken_back)
+                elif self.slowing and judgement.fit_but_slower:
+                    blamed, why = self._slow(done, judgement)
+                    done = self._without(done, blamed, why, _left_as_slowing)
+                else:
+                    break
             except NotFoundError as error:
                 judgement = replace(judgement, reason=f"{judgement.reason} {error}", interrupted=self.interrupted)
                 break
-            done = self._without(done, blamed, why, _taken_back)
             what_follows = "what is left is verified again" if done.promise is not None else "no change is left"
             self.say(f"{_listed(blamed)} left out; {what_follows}")
         if judgement is not None:
@@ -216,6 +211,34 @@ class _Trial:
         blamed = culprits(in_order, lambda some: fails(some, extent))
         self.searched = extent
         return blamed, f"Without the changes of {_listed(blamed)} this does not happen: {said}"
+
+    def _slow(self, done: Changes, judgement: Judgement) -> tuple[frozenset[str], str]:
+        """The rule that makes the whole slower, and by how much.
+
+        Raises:
+            NotFoundError: There is none for certain, or the user has ended the search.
+        """
+        suspects = sorted(acting(done, judgement.environment), key=lambda rule: (-_promise(done, rule), rule))
+        if len(done.rules) == 1 and judgement.whole is not None:
+            return done.rules, measured(judgement.whole)
+        left = self.plan.time_budget - self.seconds
+        if left <= 0:
+            raise NotFoundError("No time is left to find the change that makes it slower.")
+
+        def rewritten(more: frozenset[str]) -> Changes:
+            return self._rewritten(frozenset(self.left_out) | more)
+
+        start = time.monotonic()
+        search = Slowing(replace(self.plan, time_budget=left), self.verify, rewritten, self.say)
+        try:
+            found = search.found(done, suspects)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            raise NotFoundError("The search for the change that makes it slower was interrupted.") from None
+        self.seconds += time.monotonic() - start
+        if found is None:
+            raise NotFoundError("No single change makes it slower for certain.")
+        return frozenset({found[0]}), found[1]
 
     def _fails(self, rules: frozenset[str], failing: _Failing, extent: _Extent) -> bool:
         """Whether the script with the changes of these rules alone fails; without rules, the original beside itself.
@@ -358,6 +381,11 @@ def _taken_back(site: Site) -> Site:
     if not site.rewrites:
         return site
     return site._replace(message=TAKEN_BACK, gain="", edits=(), fails=False, spots=(), code="not-verified")
+
+
+def _left_as_slowing(site: Site) -> Site:
+    """The same for one that makes the script slower."""
+    return _taken_back(site)._replace(message=SLOWING) if site.rewrites else site
 
 
 def _held_back(site: Site) -> Site:

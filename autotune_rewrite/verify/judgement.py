@@ -162,6 +162,11 @@ class Judgement:
         return self.speed != "inconclusive" and self.equality != "inconclusive"
 
     @property
+    def fit_but_slower(self) -> bool:
+        """Whether the rewritten script runs and computes the same, and is slower for certain."""
+        return self.run == "ok" and self.equality in ("equal", "non-inferior") and self.speed == "slower"
+
+    @property
     def fit(self) -> bool:
         """Whether the rewritten script may be written: it runs, computes the same and is not slower.
 
