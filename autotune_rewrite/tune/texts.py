@@ -1,4 +1,4 @@
-"""Where the texts of a rewrite lie while it is run: in files of their own, as the user's stay as they are; and who runs."""
+"""Where the texts of a rewrite lie while it is run: in files of their own, as the user's stay; and who runs them."""
 
 from __future__ import annotations
 
