@@ -95,6 +95,8 @@ def measured(script: Script, text: str, data: Path, seconds: float, left: float)
 
 def _said(asked: Sequence[str], seconds: float) -> tuple[str, str]:
     """What the command prints; after so many seconds it is interrupted, and says what it knows by then."""
+    # A shell that starts this in the background has it ignore interrupts, and with it whatever it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(asked, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             return process.communicate(timeout=seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,7 @@ def test_a_comparison_that_gives_no_answer_is_told(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_comparison_that_takes_too_long_is_interrupted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does in the background; what is tested undoes it
     says = 'import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print(\'{"speed": "faster"}\')'
     monkeypatch.setattr(experts, "command", lambda *_: [sys.executable, "-c", says])
 
