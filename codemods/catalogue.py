@@ -36,6 +36,7 @@ from codemods.rules.retain_graph import RetainGraph
 from codemods.rules.sdpa import Sdpa
 from codemods.rules.sync_off import SyncOff
 from codemods.rules.tf32_matmul import Tf32Matmul
+from codemods.rules.vocab_pad import VocabPad
 from codemods.rules.zero_grad_none import ZeroGradNone
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ ROUNDS: Rounds = (
         DeferSync,
         LossHistoryDetach,
         ForeachManualUpdate,
+        VocabPad,
     ),
 )
 """Rules of one round read the same facts; between rounds facts are computed anew."""
@@ -89,6 +91,6 @@ RULES: Mapping[str, type[Codemod]] = {rule.name(): rule for group in ROUNDS for 
 
 GROUPS: Mapping[str, frozenset[str]] = {
     "ALL": frozenset(RULES),
-    "DEFAULT": frozenset(name for name, rule in RULES.items() if rule.default is Default.ON),
+    "DEFAULT": frozenset(name for name, rule in RULES.items() if rule.default is not Default.OPT_IN),
 }
 """What may be selected besides single rules."""

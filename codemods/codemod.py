@@ -46,6 +46,7 @@ class Default(enum.Enum):
     ON = "on"
     OPT_IN = "opt-in"
     ADVICE = "advice"
+    """It runs, and changes nothing: it only tells users what they may want to change themselves."""
 
     def __str__(self) -> str:
         return self.value
@@ -138,15 +139,23 @@ class Leaves(NamedTuple):
     target: Version | None = None
 
 
+class Advises(NamedTuple):
+    """An example of which the codemod says something, and changes nothing."""
+
+    code: str
+    says: str
+    target: Version | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One site of one rule: it is rewritten by ``edits``, or left because of ``reason``."""
+    """One site of one rule: it is rewritten by ``edits``, or left because of ``because``, or users are given advice."""
 
     rule: str
     module: Module
     node: ast.AST
     why: Words
-    """Why the site is slow; unused where it is left."""
+    """Why the site is slow, or what users may do about that; unused where it is left."""
     promise: Promise
     gain: str = ""
     edits: tuple[Edit, ...] = ()
@@ -189,6 +198,11 @@ class Finding:
         """Whether the site is rewritten."""
         return bool(self.edits)
 
+    @property
+    def advises(self) -> bool:
+        """Whether users are told what they may do themselves."""
+        return not self.edits and self.because is None
+
 
 class Codemod(ABC):
     """One rule. The docstring is its page: a first line, then the headings of ``HEADINGS``."""
@@ -206,7 +220,7 @@ class Codemod(ABC):
     """The first torch that runs the rewritten code in its plainest form; a finding in another form names its own."""
     oldest_torch: ClassVar[Version | None] = None
     """The first torch of which it has something to say; ``min_torch``, unless other forms are for older ones."""
-    examples: ClassVar[tuple[Rewrites | Leaves, ...]]
+    examples: ClassVar[tuple[Rewrites | Leaves | Advises, ...]]
     needs_cuda: ClassVar[bool]
     """Whether its changes act only where there is a CUDA device, unless a finding says what it needs itself."""
     phases: ClassVar[frozenset[Phase]]
@@ -295,6 +309,19 @@ class Codemod(ABC):
             since=since,
             needs=needs,
         )
+
+    def advice(self, module: Module, node: ast.AST, message: str | Words, *, only_with: str = "") -> Finding:
+        """A finding that changes nothing, and says what users may do themselves.
+
+        Args:
+            module: Where it is.
+            node: The site.
+            message: Why the site is slow, and what helps.
+            only_with: The rule without which that would bring nothing: where it rewrites no site, nothing is said.
+        """
+        why = Words(message) if isinstance(message, str) else message
+        name = self.name()
+        return Finding(name, module, node, why, self.promise, self.gain, fails=False, only_with=only_with)
 
     def left(self, module: Module, node: ast.AST, because: Reason) -> Finding:
         """A finding that leaves the site, with the reason."""

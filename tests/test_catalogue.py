@@ -15,7 +15,7 @@ from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods import commands
 from codemods.catalogue import GROUPS, ROUNDS, RULES
-from codemods.codemod import UNMEASURED, Codemod, Default, Leaves, Phase, Promise, Rewrites
+from codemods.codemod import UNMEASURED, Advises, Codemod, Default, Leaves, Phase, Promise, Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL, OF_SOME
 from codemods.facts.target import Target
 from tests import regenerate_docs
@@ -36,6 +36,11 @@ LEAVES = [
     pytest.param(rule, example, id=f"{rule.name()}: {example.because}")
     for rule, example in EXAMPLES
     if isinstance(example, Leaves)
+]
+ADVISES = [
+    pytest.param(rule, example, id=f"{rule.name()}: {example.says}")
+    for rule, example in EXAMPLES
+    if isinstance(example, Advises)
 ]
 
 
@@ -74,13 +79,24 @@ def test_an_example_is_left_for_the_reason_given(rule: type[Codemod], example: L
     assert {site.code for site in result.sites if not site.rewrites} <= rule.causes | OF_ALL.keys()
 
 
+@pytest.mark.parametrize(("rule", "example"), ADVISES)
+def test_an_example_of_advice_is_told_so_by_a_check_and_fails_none(rule: type[Codemod], example: Advises) -> None:
+    settings = Settings(frozenset({rule.name()}), Promise.TRAINING, target=Target(example.target))
+    result = rewrite("example.py", example.code, settings, check=True)
+
+    assert example.says in [site.message for site in result.sites if site.advises]
+    assert not result.fails
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 class TestRule:
     def test_has_examples_of_both_kinds_and_not_too_many(self, rule: type[Codemod]) -> None:
         kinds = [type(example) for example in rule.examples]
 
-        assert rule.default is Default.ADVICE or 1 <= kinds.count(Rewrites) <= 3
-        assert 1 <= kinds.count(Leaves) <= 3
+        if rule.default is Default.ADVICE:
+            assert (kinds.count(Rewrites), 1 <= kinds.count(Advises) <= 3) == (0, True)
+        else:
+            assert (1 <= kinds.count(Rewrites) <= 3, 1 <= kinds.count(Leaves) <= 3) == (True, True)
 
     def test_has_a_page_with_the_fixed_headings_in_order(self, rule: type[Codemod]) -> None:
         headings = re.findall(r"^## (.*)$", page(rule), re.MULTILINE)
@@ -178,7 +194,7 @@ def test_every_code_that_is_given_is_a_cause_and_every_cause_is_given() -> None:
 
 def _codes(call: ast.Call) -> Iterator[str]:
     """The codes that are written out in a call."""
-    is_example = isinstance(call.func, ast.Name) and call.func.id == "Leaves"
+    is_example = isinstance(call.func, ast.Name) and call.func.id in {"Leaves", "Advises"}
     nodes = [each.value for each in call.keywords if each.arg == "code" and not is_example]
     if isinstance(call.func, ast.Name) and call.func.id in {"Reason", "LeftError"}:
         nodes += call.args[:1]

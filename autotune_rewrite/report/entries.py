@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A finding that can be rewritten."""
+    """A finding that can be rewritten, or that advises."""
 
     path: str
     """As seen from the current directory, with slashes; absolute where it does not lie below."""
@@ -38,17 +38,17 @@ class Entry:
 
 
 def entries(rewrites: Iterable[Rewrite]) -> Iterator[Entry]:
-    """The findings that can be rewritten: what is left is no problem of the script's."""
+    """The findings that can be rewritten, or that advise: what is left is no problem of the script's."""
     seen: dict[str, int] = {}
     for rewrite in rewrites:
         path = shown_path(rewrite.path)
         for site in rewrite.sites:
-            if not site.rewrites:
+            if site.code:
                 continue
             cell, line = (None, site.line) if rewrite.cells is None else rewrite.cells.place(site.line)
             end_line = line + site.end_line - site.line
             measured = f", {site.gain}" if site.is_measured else ""
-            message = f"{rewrite.message(site)} [{site.promise}]{measured}"
+            message = f"{rewrite.message(site)} [{site.mark}]{measured}"
             known = known_by(path, site)
             number = seen[known] = seen.get(known, 0) + 1
             yield Entry(path, cell, line, end_line, message, _digest(known, str(number)), site)

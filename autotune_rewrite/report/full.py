@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from autotune_rewrite.report.text import Line, left, rewritten
+from autotune_rewrite.report.text import Line, advised, left, rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ def full(rewrite: Rewrite, *, quiet: bool, told: Told) -> Iterator[Line]:
         yield line
         yield from _excerpt(rewrite, sites)
     if not quiet:
+        yield from advised(rewrite, told=told)
         yield from left(rewrite, told=told)
 
 

@@ -68,7 +68,7 @@ def _finding(rewrite: Rewrite, site: Site) -> dict[str, Any]:
         **lines,
         "column": site.column,
         "end_column": site.end_column,
-        "status": "rewrites" if site.rewrites else "left",
+        "status": "rewrites" if site.rewrites else "advice" if site.advises else "left",
         "message": rewrite.message(site),
         "code": site.code,
         "remedy": site.remedy,

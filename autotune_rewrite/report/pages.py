@@ -9,7 +9,7 @@ from posixpath import relpath
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.report.diff import unified
-from codemods.codemod import Default, Phase, Rewrites
+from codemods.codemod import Advises, Default, Phase, Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL
 
 if TYPE_CHECKING:
@@ -132,11 +132,13 @@ def _heading(line: str) -> str:
     return f"## {line.removesuffix(':')}\n" if line.endswith(":") else line
 
 
-def _example(example: Rewrites | Leaves) -> str:
-    """An example as a diff, or as code with the reason why it is left."""
+def _example(example: Rewrites | Leaves | Advises) -> str:
+    """An example as a diff, or as code with the reason why it is left, or with what is said of it."""
     since = "" if example.target is None else f" With torch {'.'.join(map(str, example.target))} or later known:"
     if isinstance(example, Rewrites):
         lines = unified("example.py", f"{example.before.strip()}\n", f"{example.after.strip()}\n")[2:]
         changed = "\n".join(line for line in lines if not line.startswith("@@"))
         return f"Rewritten.{since}\n\n```diff\n{changed}\n```"
+    if isinstance(example, Advises):
+        return f"Advice: {example.says}.{since}\n\n```python\n{example.code.strip()}\n```"
     return f"Left: {example.because}.{since}\n\n```python\n{example.code.strip()}\n```"

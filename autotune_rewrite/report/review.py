@@ -52,7 +52,7 @@ class Review:
     @property
     def left(self) -> list[tuple[Rewrite, Site]]:
         """What is left, and for which reason."""
-        return [(each, site) for each in self.rewrites for site in each.sites if not site.rewrites]
+        return [(each, site) for each in self.rewrites for site in each.sites if site.code]
 
     @property
     def is_empty(self) -> bool:

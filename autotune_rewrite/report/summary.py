@@ -28,9 +28,12 @@ def summary(rewrites: Sequence[Rewrite], *, check: bool, hint: str = "") -> str:
     if not sites:
         return ""
     changes = [site for site in sites if site.rewrites]
-    left = [site for site in sites if not site.rewrites]
+    left = [site for site in sites if site.code]
+    advised = sum(site.advises for site in sites)
     files = len({each.path for each in rewrites if each.rules})
     parts = [_changes(changes, files, check=check)]
+    if advised:
+        parts.append(f"{advised} advised")
     if left:
         parts.append(f"{len(left)} left{_above(left)}")
     return "; ".join(parts) + (f" ({hint})" if hint and changes else "")

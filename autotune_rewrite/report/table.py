@@ -20,7 +20,7 @@ def as_table(rewrites: Sequence[Rewrite], errors: Sequence[FileError]) -> str:
     counts = summary(rewrites, check=True) or "nothing found"
     blocks = [f"### torchfast: {escaped(counts)}"]
     rows = [
-        f"| {escaped(each.title)} | `{each.site.rule}` | {each.site.promise} | {escaped(_why(each.message))} |"
+        f"| {escaped(each.title)} | `{each.site.rule}` | {each.site.mark} | {escaped(_why(each.message))} |"
         for each in entries(rewrites)
     ]
     if rows:

@@ -54,7 +54,7 @@ def diff(rewrite: Rewrite, *, whole: bool) -> Iterator[Line]:
 def findings(
     rewrite: Rewrite, *, check: bool, quiet: bool, told: Told | None = None, limits: Limits | None = None
 ) -> Iterator[Line]:
-    """One line for each line of the script that a rule rewrites, then, unless quiet, for each reason to leave sites.
+    """One line for each line of the script that a rule rewrites; unless quiet, advice, and each reason to leave sites.
 
     Sites that are left for the same reason share a line, be they of several rules or in several lines of the script.
 
@@ -68,6 +68,7 @@ def findings(
     told = Told() if told is None else told
     yield from (line for line, _ in rewritten(rewrite, check=check, told=told, limits=limits))
     if not quiet:
+        yield from advised(rewrite, told=told)
         yield from left(rewrite, told=told, limits=limits)
 
 
@@ -85,6 +86,13 @@ def rewritten(
         most = "" if limits is None else f"  {limits.words(sites[0])}"
         number = f" ({len(sites)} places)" if len(sites) > 1 else ""
         yield Line(f"{_place(rewrite, sites[0])} {rule}  {message}{number}  [{mark}]{gain}{most}"), sites
+
+
+def advised(rewrite: Rewrite, *, told: Told) -> Iterator[Line]:
+    """One line for each site of which users are told what they may do themselves."""
+    for site in rewrite.sites:
+        if site.advises:
+            yield Line(f"{_place(rewrite, site)} {site.rule}  advice: {rewrite.message(site)}{_gain(site, told)}")
 
 
 def left(rewrite: Rewrite, *, told: Told, limits: Limits | None = None) -> Iterator[Line]:
@@ -106,7 +114,7 @@ def _left(rewrite: Rewrite) -> Iterator[list[Site]]:
     """The sites that are left, those with one reason together: of several rules at a place, or at several places."""
     at_place: dict[tuple[int, int, str], list[Site]] = {}
     for site in rewrite.sites:
-        if not site.rewrites:
+        if site.code:
             at_place.setdefault((site.line, site.column, site.message), []).append(site)
     groups: dict[tuple[tuple[str, ...], str], list[Site]] = {}
     for sites in at_place.values():

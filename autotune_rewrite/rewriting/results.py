@@ -60,7 +60,7 @@ class Site(NamedTuple):
     spots: tuple[Spot, ...] = ()
     """Where the message names lines of the script."""
     code: str = ""
-    """The cause for which the site is left, one of ``causes.CAUSES``; empty where it is rewritten."""
+    """The cause for which the site is left, one of ``causes.CAUSES``; empty where it is not."""
     remedy: str = ""
     """What the user can do about that, where there is something."""
     needs: Need = ""
@@ -78,6 +78,16 @@ class Site(NamedTuple):
     def rewrites(self) -> bool:
         """Whether the site is rewritten."""
         return bool(self.edits)
+
+    @property
+    def advises(self) -> bool:
+        """Whether users are told what they may do themselves: it is neither rewritten nor left."""
+        return not self.edits and not self.code
+
+    @property
+    def mark(self) -> str:
+        """What is promised, or that nothing is done."""
+        return "advice" if self.advises else str(self.promise)
 
     @property
     def sentence(self) -> Sentence:

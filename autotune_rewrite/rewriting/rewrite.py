@@ -300,10 +300,11 @@ class _Work:
         for finding in sorted(findings, key=lambda each: each.until is not None):
             if finding.until is not None and newest >= finding.until:
                 continue  # what is written beside it runs on no older torch
-            reason = objection(finding, settings, script.target, suppressions) if finding.rewrites else None
+            has_something_to_say = finding.rewrites or finding.advises
+            reason = objection(finding, settings, script.target, suppressions) if has_something_to_say else None
             if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
                 reason = Reason("left-with-another", f"{finding.after} leaves it")
-            if reason is None and (finding.unless or finding.only_with) and finding.rewrites:
+            if reason is None and (finding.unless or finding.only_with) and has_something_to_say:
                 chosen.waiting.append(finding)
                 continue
             if reason is None and not self._is_wanted(chosen, finding):
@@ -348,6 +349,8 @@ class _Work:
                 yield each.line, str(each)
 
     def _note(self, chosen: _Chosen, finding: Finding) -> None:
+        if finding.advises and not self._check:
+            return  # there is nothing to do about it here
         settings = chosen.text.settings
         may_fail = settings is not None and settings.may_fail(finding.promise)
         site = site_of(dataclasses.replace(finding, fails=finding.fails and may_fail), self._original[chosen.text])
@@ -361,6 +364,8 @@ class _Work:
         for finding in chosen.waiting:
             sites = [site for text, some in self._sites.items() if text.path in modules for site in some]
             reason = why_idle(finding, sites)
+            if reason is not None and finding.advises:
+                continue
             if reason is None and not self._is_wanted(chosen, finding):
                 continue
             reason = reason or chosen.accepted.add(finding.edits)

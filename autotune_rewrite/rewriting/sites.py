@@ -26,10 +26,12 @@ _WITHOUT_WORK = frozenset({"no-cuda", "never-pays-back"})
 
 
 def objection(finding: Finding, settings: Settings, target: Target, suppressions: Suppressions) -> Reason | None:
-    """Why a site is not to be rewritten though it could be."""
+    """Why a site is not to be rewritten though it could be, or why no advice is given."""
     ignore = suppressions.ignore(finding.module, finding.node, finding.rule)
     if ignore is not None:
         return Reason("ignored", f"ignored here: {ignore.reason}" if ignore.reason else "ignored here")
+    if finding.advises:
+        return None
     if finding.promise > settings.level and finding.rule not in settings.exempt:
         words = finding.words.following(f"above level {settings.level}: ")
         return Reason("above-level", words.text, words.places, f"choose --level {finding.promise}")

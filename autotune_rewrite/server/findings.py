@@ -56,17 +56,17 @@ class Shown:
 
 def is_shown(site: Site, shown: Shown) -> bool:
     """Whether the user sees a finding: what can be done is, and that the script fails before any change."""
-    return site.rewrites or shown.left or site.code == _FAILS
+    return not site.code or shown.left or site.code == _FAILS
 
 
 def diagnostics(rewrite: Rewrite, places: Places, shown: Shown) -> Iterator[types.Diagnostic]:
     """All that is shown of a file."""
     for site in rewrite.sites:
-        if site.rewrites:
+        if not site.code:
             yield diagnostic(rewrite, site, places, shown)
     groups: dict[tuple[int, str], list[Site]] = {}
     for site in rewrite.sites:
-        if not site.rewrites and is_shown(site, shown):
+        if site.code and is_shown(site, shown):
             groups.setdefault((site.line, site.message), []).append(site)
     for (_, message), sites in groups.items():
         fails = sites[0].code == _FAILS
@@ -88,12 +88,12 @@ def diagnostics(rewrite: Rewrite, places: Places, shown: Shown) -> Iterator[type
 
 
 def diagnostic(rewrite: Rewrite, site: Site, places: Places, shown: Shown) -> types.Diagnostic:
-    """A finding that can be rewritten."""
+    """A finding that can be rewritten, or that advises."""
     gain = f"\n{site.gain}" if site.gain else ""
     return types.Diagnostic(
         places.range_of(site),
-        f"{rewrite.message(site)} [{site.promise}]{gain}",
-        severity=_SEVERITIES[shown.severity],
+        f"{rewrite.message(site)} [{site.mark}]{gain}",
+        severity=types.DiagnosticSeverity.Hint if site.advises else _SEVERITIES[shown.severity],
         code=site.rule,
         source=SOURCE,
     )
@@ -102,8 +102,8 @@ def diagnostic(rewrite: Rewrite, site: Site, places: Places, shown: Shown) -> ty
 def described(rewrite: Rewrite, sites: Sequence[Site]) -> str:
     """What is said of findings, and the pages of their rules, in Markdown."""
     said = [
-        f"**{site.rule}** [{site.promise}]: {rewrite.message(site)}"
-        if site.rewrites
+        f"**{site.rule}** [{site.mark}]: {rewrite.message(site)}"
+        if not site.code
         else f"**{site.rule}** leaves it: {rewrite.message(site)}"
         for site in sites
     ]
