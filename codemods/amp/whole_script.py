@@ -43,8 +43,12 @@ def check(script: Script, conditions: Conditions) -> None:
     custom = custom_function(script)
     if custom is not None:
         what = f"custom autograd.Function {custom.name} ({HERE}) would get mixed number formats;"
-        amp = "torch.amp" if script.target.allows(introduced("torch.amp.custom_fwd")) else "torch.cuda.amp"
-        how = f"decorate its forward with {amp}.custom_fwd and its backward with {amp}.custom_bwd"
+        is_new = script.target.allows(introduced("torch.amp.custom_fwd"))
+        amp, device = ("torch.amp", "device_type='cuda'") if is_new else ("torch.cuda.amp", "")
+        # Without `cast_inputs` nothing is cast.
+        given = ", ".join(each for each in (device, "cast_inputs=torch.float32") if each)
+        how = f"decorate its forward with {amp}.custom_fwd({given}) and its backward with {amp}.custom_bwd"
+        how += f"({device})" if device else ""
         raise LeftError("custom-autograd", what, located(script, custom), remedy=how)
     compiled = scripted(script)
     if compiled is not None:

@@ -230,7 +230,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "computes-in-fp16": "Under autocast cuDNN's recurrent layers compute in fp16, also where it is told bf16, and "
         "gradients in fp16 need a `GradScaler`: `--amp fp16`.",
         "custom-autograd": "A custom `autograd.Function` would get mixed number formats. Decorate it with "
-        "`torch.amp.custom_fwd` and `custom_bwd`, which are in `torch.cuda.amp` before torch 2.4.",
+        "`torch.amp.custom_fwd(device_type='cuda', cast_inputs=torch.float32)` and `custom_bwd(device_type='cuda')`, "
+        "which are in `torch.cuda.amp`, and take no device, before torch 2.4; without `cast_inputs` nothing is cast.",
         "fp16-range": "A number does not fit fp16. `--amp bf16` has the range of 32 bits.",
         "handed-on": "The class or function itself is stored or handed on, so that it is called elsewhere, with the "
         "arguments of the old one. Hand on the new one, and call it with the device.",

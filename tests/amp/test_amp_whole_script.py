@@ -70,4 +70,4 @@ def test_the_decorator_is_named_as_the_script_s_torch_has_it(target: tuple[int, 
     reason = left(known)
 
     assert reason is not None
-    assert f" {package}.custom_fwd " in reason[1]
+    assert f" {package}.custom_fwd(" in reason[1]

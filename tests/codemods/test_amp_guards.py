@@ -332,7 +332,8 @@ model =""",
         + DATA
         + STEP.replace("model(x)", "Product.apply(model(x), weights)"),
         "custom autograd.Function Product (line 9) would get mixed number formats; decorate its forward with "
-        "torch.amp.custom_fwd and its backward with torch.amp.custom_bwd",
+        "torch.amp.custom_fwd(device_type='cuda', cast_inputs=torch.float32) and its backward with "
+        "torch.amp.custom_bwd(device_type='cuda')",
     ),
     "a closure for LBFGS": (
         HEAD.replace("SGD", "LBFGS")

@@ -246,6 +246,14 @@ LEFT = {
         "nn.DataParallel copies the model in each iteration, and lays out the weights anew: "
         "convert to DistributedDataParallel first",
     ),
+    "weights are copied to several GPUs in one branch": (
+        text(
+            move="model = Net().to(device)\nif __debug__:\n    model = nn.DataParallel(model)\nelse:\n"
+            "    model = nn.parallel.DistributedDataParallel(model)\n"
+        ),
+        "data-parallel",
+        "nn.DataParallel lays out the weights anew in each iteration, in one branch (line 22)",
+    ),
     "it is scripted": (
         text(move="model = torch.jit.script(Net().to(device))\n"),
         "torchscript",

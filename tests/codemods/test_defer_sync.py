@@ -493,8 +493,9 @@ IN_FUNCTIONS = {
     "a method does": (
         "class Trainer:\n    def step(self, x, y):\n"
         + "".join(f"    {line}\n" for line in STEP_FUNCTION.splitlines()[1:])
-        + "        return loss.item()\n\n\ntrainer = Trainer()\nfor x, y in batches:\n    print(trainer.step(x, y))\n",
-        "print(trainer",
+        + "        return loss.item()\n\n\ntrainer = Trainer()\nfor x, y in batches:\n"
+        "    losses = [*losses, trainer.step(x, y)]\n",
+        "losses = [*",
     ),
 }
 
@@ -504,6 +505,35 @@ def test_what_a_function_returns_in_each_iteration_is_left(code: str, call: str)
     because = RETURNED.format("'step()'").format(line_of(code, call))
 
     check_leaves(DeferSync, HEAD + code, because)
+
+
+@pytest.mark.parametrize(
+    ("uses", "because"),
+    [
+        pytest.param(
+            ["print(step(x, y))"],
+            "print() is given it in each iteration (line {}): return the tensor, detached, and do that every so many "
+            "iterations",
+            id="printed",
+        ),
+        pytest.param(
+            ["value = step(x, y)", "advance(value)"],
+            "advance() is given 'value' in each iteration (line {})",
+            id="given",
+        ),
+        pytest.param(
+            ["value = step(x, y)", "x = x / value"],
+            "'x / value' is computed with 'value' in each iteration (line {})",
+            id="computed with",
+        ),
+    ],
+)
+def test_who_reads_at_once_what_a_function_returns_is_told(uses: list[str], because: str) -> None:
+    lines = "".join(f"    {each}\n" for each in uses)
+    code = f"{STEP_FUNCTION}    return loss.item()\n\n\nfor x, y in batches:\n{lines}"
+
+    expected = because.format(line_of(code, uses[-1]))
+    check_leaves(DeferSync, HEAD + code, f"'step()' returns its value, and {expected}")
 
 
 def test_what_a_function_returns_on_the_cpu_is_left_for_that() -> None:

@@ -122,6 +122,36 @@ def test_sums(inside: str, expected: list[str]) -> None:
         ),
         pytest.param("last = loss.item()", "its value is kept in 'last' in each iteration (line 12)", id="in a name"),
         pytest.param(
+            "last = loss.item()\nif i % 10:\n    y = 2\nprint('loss {:.3f}'.format(last))",
+            "print() is given 'last' in each iteration (line 15): do that every so many iterations",
+            id="printed by a name",
+        ),
+        pytest.param(
+            "last = more.noise(x, loss.item())\nmore.step(last)",
+            "noise() is given its value in each iteration (line 12)",
+            id="given to what makes something of it",
+        ),
+        pytest.param(
+            "last = loss.item()\nn = x / last",
+            "'x / last' is computed with 'last' in each iteration (line 13)",
+            id="computed with",
+        ),
+        pytest.param(
+            "last = float(loss)\nif last > 3:\n    y = 2",
+            "the iteration goes on by 'last' (line 13): do that every so many iterations",
+            id="asked for",
+        ),
+        pytest.param(
+            "last = loss.item()\nif i % 100 == 0:\n    print(last)",
+            "'last' is read from the device in each iteration, and used in few (line 14): ask for the number there",
+            id="printed by few iterations",
+        ),
+        pytest.param(
+            "last = loss.item()\nother = last\nmore.step(f'{other:.2f}')",
+            "step() is given 'other' in each iteration (line 14)",
+            id="given to what may need it, by another name",
+        ),
+        pytest.param(
             "more[i] = loss.item()", "its value is kept in 'more[i]' in each iteration (line 12)", id="in an item"
         ),
         pytest.param(

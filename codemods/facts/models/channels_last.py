@@ -19,10 +19,12 @@ from codemods.dataflow.values import (
     owner_of,
     without_none,
 )
+from codemods.facts.devices.cuda_use import located
 from codemods.facts.loops import module_of
 from codemods.facts.models.compilability import code_of
 from codemods.facts.models.laid_out import LaidOut, is_grouped
-from codemods.facts.models.layers import Model, function_in_threads, is_in_threads
+from codemods.facts.models.layers import Model, function_in_threads
+from codemods.facts.models.obstacles import branch_in_threads, wrappers_in_threads
 from codemods.facts.models.order import runs_only_before
 from codemods.facts.models.row_major import row_major
 from codemods.facts.reason import HERE, Reason, at
@@ -127,7 +129,12 @@ class ChannelsLast:
 
     def why_wrapped(self) -> Reason | None:
         """Why what the model is wrapped in does not allow it."""
-        if any(is_in_threads(self.flow, each) for each in (*self.trained.wrappers, *self.model.layers)):
+        threads = wrappers_in_threads(self.script, self.trained)
+        branch = branch_in_threads(self.script, threads)
+        if branch is not None:
+            text = f"nn.DataParallel lays out the weights anew in each iteration, in one branch ({HERE})"
+            return Reason("data-parallel", text, (located(self.script, branch),))
+        if threads:
             return _IN_THREADS
         if any(each.name.startswith(_JIT) for each in (*self.trained.wrappers, self.model.value)):
             return Reason("torchscript", "TorchScript of the model is made, of which nothing is followed")

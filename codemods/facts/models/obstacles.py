@@ -88,20 +88,32 @@ def _compiled_elsewhere(script: Script, _trained: TrainedModel) -> Reason | None
 
 
 def _in_threads(script: Script, trained: TrainedModel) -> Reason | None:
-    found = [each for each in (*trained.wrappers, *trained.model.layers) if is_in_threads(script.flow, each)]
+    found = wrappers_in_threads(script, trained)
     if not found:
         return None
-    sites = [each.site for each in found if isinstance(each.site, ast.Call)]
-    if len(sites) == len(found) and _is_in_one_branch(script, sites):
+    branch = branch_in_threads(script, found)
+    if branch is not None:
         text = f"nn.DataParallel copies the model in each iteration, in one branch ({HERE}):"
-        first = min(sites, key=lambda each: each.lineno)
-        return Reason("data-parallel", text, (located(script, first),), "call model.compile() in the others")
+        return Reason("data-parallel", text, (located(script, branch),), "call model.compile() in the others")
     tests = [_test_of(script, each) for each in found]
     test = tests[0] if len({each and ast.unparse(each) for each in tests}) == 1 else None
     where = f" where {ast.unparse(test)} ({HERE})" if test is not None else ""
     places = (located(script, test),) if test is not None else ()
     text = f"nn.DataParallel copies the model in each iteration{where}:"
     return Reason("data-parallel", text, places, "convert to DistributedDataParallel first")
+
+
+def wrappers_in_threads(script: Script, trained: TrainedModel) -> list[Value]:
+    """What copies the model, or layers of it, into threads."""
+    return [each for each in (*trained.wrappers, *trained.model.layers) if is_in_threads(script.flow, each)]
+
+
+def branch_in_threads(script: Script, wrappers: Sequence[Value]) -> ast.Call | None:
+    """The first of the calls that make such wrappers, if all are in one branch of a test; else None."""
+    sites = [each.site for each in wrappers if isinstance(each.site, ast.Call)]
+    if not sites or len(sites) < len(wrappers) or not _is_in_one_branch(script, sites):
+        return None
+    return min(sites, key=lambda each: each.lineno)
 
 
 def _is_in_one_branch(script: Script, sites: Sequence[ast.Call]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import decorators
-from codemods.dataflow.source import last_name, unparsed, walk
+from codemods.dataflow.source import unparsed, walk
 from codemods.dataflow.values import HostTensor, Literal
 from codemods.facts.devices.cuda_use import capture, no_cuda
 from codemods.facts.devices.readings import is_copy_to_host, reading, waits
@@ -17,8 +17,9 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.apart import other_device, why_apart
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
+from codemods.facts.training.number_uses import use_in_passes, why_needed
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
-from codemods.facts.training.sums import MANY, Deferral, needed
+from codemods.facts.training.sums import Deferral
 from codemods.facts.training.totals import Total, added, appended, written_item
 from codemods.library.streams import ENTERS_STREAM
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
     from codemods.facts.training.totals import Loop
 
-_KEEPING = frozenset({"append", "extend", "insert", "add", "update", "put", "appendleft"})
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
 _COMPILERS = frozenset({"compile", "script", "jit"})
 
@@ -69,6 +69,11 @@ def _why_returned(script: Script, one: Reading) -> Reason | None:
         where = module_of(script.flow, call)
         loop = step_loop(script.flow, where, call)
         if loop is not None and rare_suite(where, loop, call) is None:
+            use = use_in_passes(where, loop, call, "it")
+            if use is not None and use.decides:
+                remedy = f"return the tensor, detached, and {use.remedy}" if use.remedy else ""
+                text = f"'{function.name}()' returns its value, and {use.text}"
+                return use._replace(text=text, remedy=remedy).because(where)
             text = f"'{function.name}()' returns its value in each iteration ({HERE}):"
             remedy = "return the tensor, detached, and ask for its number as seldom as that is read"
             return Reason("needed-each-step", text, (at(where, call),), remedy)
@@ -130,7 +135,7 @@ class _Iteration:
         for deferral, reason in reasons.items():
             yield deferral.readings[0].node, reason or deferral
         for one in others:
-            yield one.node, obstacle or self._whyneeded(one)
+            yield one.node, obstacle or self._why_needed(one)
 
     def _deferral(self, total: Total, readings: tuple[Reading, ...]) -> Deferral:
         if total.maker is not None:
@@ -246,22 +251,11 @@ class _Iteration:
         calls = (each for each in walk(statement) if isinstance(each, ast.Call))
         return isinstance(statement, _SIMPLE) and any(reading(self._flow, module, each) for each in calls)
 
-    def _whyneeded(self, one: Reading) -> Reason:
+    def _why_needed(self, one: Reading) -> Reason:
         """What the number is needed for in each pass."""
-        module, node = self._module, one.node
-        match module.statement(node):
-            case ast.If() | ast.While():
-                return needed(module, node, "the iteration goes on by its value", MANY)
-            case ast.Return():
-                return needed(module, node, "its value is returned in each iteration")
-            case ast.Expr(ast.Call(func)) if last_name(func) in _KEEPING:
-                return needed(module, node, f"{last_name(func)}() keeps its value in each iteration")
-            case ast.Expr(ast.Call(func)):
-                name = last_name(func) or unparsed(func)
-                return needed(module, node, f"{name}() is given its value in each iteration", MANY)
+        match self._module.statement(one.node):
             case ast.AugAssign(ast.Attribute() | ast.Subscript() as target, ast.Add() | ast.Sub()):
                 text = f"other code may read '{unparsed(target)}' while the loop runs ({HERE}):"
-                return Reason("seen-elsewhere", text, (at(module, node),), remedy="add up under a name of the function")
-            case ast.AugAssign(target) | ast.Assign([target]):
-                return needed(module, node, f"its value is kept in '{unparsed(target)}' in each iteration")
-        return needed(module, node, "its value is used on the host in each iteration")
+                place = at(self._module, one.node)
+                return Reason("seen-elsewhere", text, (place,), remedy="add up under a name of the function")
+        return why_needed(self._module, self.loop, one)
