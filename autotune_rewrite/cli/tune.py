@@ -7,6 +7,7 @@ import math
 import os
 import re
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +21,7 @@ from autotune_rewrite.cli.writing import INTERRUPTED, Writer
 from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from autotune_rewrite.rewriting.batch import Read
     from autotune_rewrite.rewriting.config import Options
@@ -150,7 +151,7 @@ def tune(  # noqa: PLR0913 - the command line has these options
         plan.check()
         records = _records(script, parts, options, plan, fresh=fresh)
         order = _order(profile)
-        tell = _nothing if quiet else _say
+        tell = _nothing if quiet else _telling(budget)
         tuned = Tuning(parts, options, plan, Verifier(running), tell, budget, records, values, order, unmeasured).end()
     except (FileError, VerifyError) as error:
         raise Fault(str(error)) from error
@@ -185,8 +186,17 @@ def _script(paths: Sequence[str], running: Running) -> str:
     return str(module_file(paths[0])) if running.choices.get("module") else paths[0]
 
 
-def _say(text: str) -> None:
-    say(f"trying {text}")
+def _telling(budget: float) -> Callable[[str], None]:
+    """Tells in a line, on a terminal and in a pipe alike, what is tried and what came of it, and the time left."""
+    from autotune_rewrite.report.progress import about
+
+    end = time.monotonic() + budget
+
+    def tell(text: str) -> None:
+        left = end - time.monotonic()
+        say(f"{text} · {'no time' if left <= 0 else f'at most {about(left)}'} left")
+
+    return tell
 
 
 def _nothing(_: str) -> None:

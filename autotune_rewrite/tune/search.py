@@ -207,11 +207,12 @@ class _Search:
             self._begin(question)
         trial = self.measure(question.before, question.after, question.step)
         self.trials.append(trial)
+        self.say(f"{question.said}: {_outcome(trial)}")
         return trial
 
     def _begin(self, question: Question) -> None:
         self.begun.add(question)
-        self.say(question.said)
+        self.say(f"trying {question.said}")
 
     def _look_ahead(self, questions: Sequence[Question], *, sure: bool = False) -> None:
         """Has trials run that are to be asked for one after the other, where several can run at once."""
@@ -328,6 +329,15 @@ def _why(trial: Trial) -> str:
     if trial.ratio is None:
         return trial.failed or "not timed"
     return str(trial.ratio)
+
+
+def _outcome(trial: Trial) -> str:
+    """What came of a trial, as the user is told of it while others run."""
+    if trial.failed:
+        return f"left out: {trial.failed}"
+    if trial.pays or trial.is_same:
+        return _why(trial)
+    return f"no gain beyond the noise: {_why(trial)}"
 
 
 def _listed(rules: Iterable[str]) -> str:

@@ -158,7 +158,7 @@ class Tuning:
         if not found.variant.rules:
             return replace(nothing, reason="No change gains anything beyond the noise.")
         variant = found.variant.beside(idle) if self.unmeasured else found.variant
-        self.say("the result, in fresh runs")
+        self.say(f"trying the result, in fresh runs: {', '.join(sorted(variant.rules))}")
         left = self.budget - spent
         plan = replace(self.plan, seed=self.plan.seed + FRESH, time_budget=left)
         verify = _Within(self.verify, left, time.monotonic())
@@ -196,7 +196,7 @@ class Tuning:
 
     def _run_everything(self) -> dict[str, Any]:
         """What came of it, as it is kept."""
-        self.say("everything together")
+        self.say("trying everything together")
         verify = _Within(self.verify, self.budget * (1 - CONFIRMING), time.monotonic())
         # A change that takes long to start has more time for that than the runs are sized by.
         longest = min(self.plan.timeout or math.inf, verify.left)
@@ -205,6 +205,10 @@ class Tuning:
         judgement = result.judgement
         if judgement is not None and judgement.interrupted:
             raise InterruptedByUserError
+        if judgement is not None:
+            self.say(
+                f"everything together: {judgement.reason if judgement.run != 'ok' else judgement.whole or 'not timed'}"
+            )
         whole = [len(each.times) for each in verify.runs if each.side == "original" and each.ended == "finished"]
         return {
             "failed": dict(judgement.left_out) if judgement is not None else {},

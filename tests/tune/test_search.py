@@ -216,7 +216,53 @@ def test_what_is_run_before_it_is_asked_for_is_told_once() -> None:
     crowd = Crowd(World(factors={"a": 2.0, "b": 1.5}), 2, random.Random(0))  # noqa: S311 - an order
     crowd.found(["a", "b"])
 
-    assert crowd.said == ["a alone", "b alone", "everything without b", "everything without a"]
+    assert [each for each in crowd.said if each.startswith("trying ")] == [
+        "trying a alone",
+        "trying b alone",
+        "trying everything without b",
+        "trying everything without a",
+    ]
+
+
+def test_what_came_of_each_trial_is_told_as_it_is_known() -> None:
+    said: list[str] = []
+    world = World(factors={"a": 2.0}, crashing=frozenset({frozenset({"b"})}))
+
+    search(["a", "b", "c"], world, said.append)
+
+    assert said == [
+        "trying a alone",
+        "a alone: 2.00 times as fast (1.97 to 2.03)",
+        "trying b alone",
+        "b alone: left out: It crashes.",
+        "trying c alone",
+        "c alone: no gain beyond the noise: 1.00 times as fast (0.99 to 1.01)",
+        "trying c beside a",
+        "c beside a: no gain beyond the noise: 1.00 times as fast (0.99 to 1.01)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("iterations", "kept"),
+    [
+        pytest.param(50, set(), id="a short run does not pay back what compiling takes"),
+        pytest.param(100_000, {"compile"}, id="a long run does"),
+    ],
+)
+def test_what_takes_long_to_start_is_kept_by_the_length_of_this_script(iterations: int, kept: set[str]) -> None:
+    def seconds(*, compiles: bool) -> float:
+        return 2 + 20 * compiles + iterations * (0.005 if compiles else 0.01)
+
+    world = World({frozenset(): seconds(compiles=False), frozenset({"compile"}): seconds(compiles=True)})
+
+    assert world.found(["compile"]).variant.rules == kept
+
+
+def test_an_edit_that_is_always_possible_and_useless_is_dropped() -> None:
+    """Workers for data that are in memory cost an epoch its workers' start; everything else pays."""
+    found = World(factors={"workers": 0.7, "memory": 2.0, "pin": 1.0}).found(["memory", "pin", "workers"])
+
+    assert answers(found) == {"memory": "kept", "pin": "dropped", "workers": "dropped"}
 
 
 SETS = [frozenset(some) for count in range(5) for some in itertools.combinations("abcd", count)]

@@ -96,6 +96,22 @@ def test_nothing_is_written_unless_it_is_asked_for(
     assert not (naive.parent / NAME).exists()
 
 
+def test_a_line_tells_of_each_trial_and_of_the_time_left(
+    torchfast: Run, naive: Path, worlds: Callable[[World], None]
+) -> None:
+    worlds(World({"loader-pin": 1.5}))
+
+    told = torchfast("tune", str(naive), *CHOSEN, "--budget", "5m").err
+
+    assert told.splitlines()[:4] == [
+        "trying everything together · at most 5 min left",
+        "everything together: 1.50 times as fast (1.48 to 1.52) · at most 5 min left",
+        "trying h2d-non-blocking alone · at most 5 min left",
+        "h2d-non-blocking alone: no gain beyond the noise: 1.00 times as fast (0.99 to 1.01) · at most 5 min left",
+    ]
+    assert "\x1b" not in told
+
+
 def test_what_pays_is_written_with_what_was_measured(
     torchfast: Run, naive: Path, worlds: Callable[[World], None]
 ) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,9 +22,11 @@ from tests.conftest import NAIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from autotune_rewrite.verify.records import Run
+
+
+KILLED = Path(__file__).with_name("killed.py")
 
 
 def tuned(naive: Path, world: World, records: Path | None = None, **choices: Any) -> Tuned:
@@ -138,6 +144,28 @@ def test_a_budget_that_one_comparison_spends_is_told(naive: Path, tmp_path: Path
     told = report.as_json(result, "train.py", None, 1)
     assert ({part["answer"] for part in told["parts"]}, told["is_complete"]) == ({"not-told"}, False)
     assert "It is 1.50 times as fast" in " ".join(report.as_text(result, "train.py", None).split())
+
+
+def test_what_was_killed_amid_a_trial_goes_on_from_its_records(naive: Path, tmp_path: Path) -> None:
+    def command(records: str, seconds: float) -> list[str]:
+        return [sys.executable, str(KILLED), str(naive), str(tmp_path / records), str(seconds)]
+
+    with subprocess.Popen(command("some", 2.0), stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        begun = [next(killed.stdout) for _ in range(3)]
+        killed.send_signal(signal.SIGKILL)
+        assert killed.wait() == -signal.SIGKILL
+    known = (tmp_path / "some").read_text()
+    again, whole = (
+        subprocess.run(command(records, 0.0), stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")
+        for records in ("some", "other")
+    )
+
+    assert begun == ["begins\n"] * 3
+    assert whole[-2:] == ["kept loader-pin zero-grad-none", ""]
+    assert again[-2:] == whole[-2:]
+    assert again.count("begins") == whole.count("begins") - 2
+    assert (tmp_path / "some").read_text().startswith(known)
 
 
 class Clock:

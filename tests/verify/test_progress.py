@@ -47,14 +47,25 @@ def test_time_left_is_as_coarse_as_it_is_uncertain(seconds: float, left: str) ->
     assert words(Progress(1, 2, "original", seconds_left=seconds)) == f"run 1 of 2 · original · about {left} left"
 
 
-def test_nothing_is_written_where_standard_error_is_no_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("times", "lines"),
+    [
+        pytest.param((1.0, 30.0, 59.0), "", id="of less than a minute nothing"),
+        pytest.param((1.0, 61.0, 62.0, 125.0), "run 2 of 16 · original\nrun 4 of 16 · original\n", id="each minute"),
+    ],
+)
+def test_a_plain_line_a_minute_is_written_where_standard_error_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, times: tuple[float, ...], lines: str
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
+    clock = iter((0.0, *times))
+    monkeypatch.setattr("autotune_rewrite.report.progress.time.monotonic", lambda: next(clock))
     with live() as progress:
-        progress(Progress(1, 16, "original"))
+        for number, _ in enumerate(times, 1):
+            progress(Progress(number, 16, "original"))
         assert sys.stderr.write("kept\n")
-    assert capsys.readouterr() == ("", "kept\n")
+    monkeypatch.undo()
+    assert capsys.readouterr() == ("", f"{lines}kept\n")
 
 
 def terminal(columns: int = 80) -> Console:
