@@ -322,6 +322,15 @@ def test_where_mixed_precision_is_left_it_is_written() -> None:
     assert found == {"amp": "breaks-in-16-bits", "tf32-matmul": ""}
 
 
+def test_mixed_precision_under_an_option_that_is_off_leaves_products_in_32_bits() -> None:
+    options = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--amp'{})\n"
+    step = IMPORTS + options + "args = parser.parse_args()\n" + STEP.format("")
+    step = step.replace("    loss", "    with torch.autocast('cuda', enabled=args.amp):\n        loss", 1)
+
+    assert both(step.replace("{}", ", action='store_true'")) == {"tf32-matmul": ""}
+    assert both(step.replace("{}", ", default=True")) == {"tf32-matmul": "done-already"}
+
+
 def test_mixed_precision_in_another_module_counts() -> None:
     engine = (
         IMPORTS

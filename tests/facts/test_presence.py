@@ -7,7 +7,12 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.precision.presence import mixed_precision_present, other_precision
+from codemods.facts.precision.presence import (
+    mixed_precision_by_default,
+    mixed_precision_present,
+    other_precision,
+    other_precision_by_default,
+)
 
 HEAD = """\
 import torch
@@ -37,6 +42,64 @@ model = nn.Linear(4, 4)
 )
 def test_what_uses_mixed_precision_already(text: str, *, expected: bool) -> None:
     assert (mixed_precision_present(script(HEAD + text)) is not None) is expected
+
+
+OPTIONS = """\
+import argparse
+import contextlib
+parser = argparse.ArgumentParser()
+parser.add_argument("--amp", action="store_true")
+parser.add_argument("--no_amp", action="store_true")
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("with torch.autocast('cuda'):\n    pass", True, id="always"),
+        pytest.param("with torch.autocast('cuda', enabled=args.amp):\n    pass", False, id="by a switch that is off"),
+        pytest.param("with torch.autocast('cuda', enabled=chosen()):\n    pass", True, id="by a switch, perhaps"),
+        pytest.param(
+            "cast = torch.autocast('cuda', enabled=args.amp)\nwith cast:\n    pass", False, id="kept under a name"
+        ),
+        pytest.param("if args.amp:\n    with torch.autocast('cuda'):\n        pass", False, id="under an option"),
+        pytest.param("if not args.no_amp:\n    torch.autocast('cuda')", True, id="under an option that takes it away"),
+        pytest.param("if not args.amp:\n    pass\nelse:\n    torch.autocast('cuda')", False, id="in the other branch"),
+        pytest.param(
+            "cast = torch.autocast('cuda') if args.amp else contextlib.nullcontext()", False, id="in an expression"
+        ),
+        pytest.param(
+            "def train():\n    with torch.autocast('cuda'):\n        pass\nif args.amp:\n    train()",
+            False,
+            id="in a function that is called under it",
+        ),
+        pytest.param(
+            "def train():\n    with torch.autocast('cuda'):\n        pass\nif args.amp:\n    train()\ntrain()",
+            True,
+            id="in one that is called without it, too",
+        ),
+        pytest.param("if args.amp:\n    torch.autocast('cuda')\ntorch.autocast('cuda')", True, id="in two places"),
+        pytest.param("scaler = torch.amp.GradScaler()\nscaler.update()", False, id="a scaler alone"),
+        pytest.param("from apex import amp\nif args.amp:\n    amp.initialize(model)", False, id="apex"),
+    ],
+)
+def test_what_uses_mixed_precision_where_the_user_gives_no_options(text: str, *, expected: bool) -> None:
+    assert (mixed_precision_by_default(script(OPTIONS + HEAD + text)) is not None) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("model.half()", "manual half precision", id="always"),
+        pytest.param("if args.amp:\n    model.half()", None, id="under an option that is off"),
+        pytest.param("if args.amp:\n    model.half()\nmodel.double()", "float64 model", id="another one always"),
+    ],
+)
+def test_number_formats_where_the_user_gives_no_options(text: str, expected: str | None) -> None:
+    found = other_precision_by_default(script(OPTIONS + HEAD + text))
+
+    assert (None if found is None else found[1]) == expected
 
 
 def test_mixed_precision_of_another_module_is_found_there() -> None:

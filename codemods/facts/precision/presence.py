@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import last_name, lasting
-from codemods.dataflow.values import External, library_names
+from codemods.dataflow.values import NOTHING, External, library_names
+from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.options import is_true, runs_by_default
 from codemods.library.kinds import Kind, kind
 from codemods.library.renamed import AUTOCAST, DEFAULT_FORMATS
 
@@ -34,9 +36,39 @@ AUTOCAST_SINCE = (1, 10)
 
 def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
     """Where the script already uses autocast, a scaler or apex: in its own module, or in another that it imports."""
-    modules = (script.module, *(each for each in script.modules if each is not script.module))
-    found = ((module, _mixed_precision_in(script.flow, module)) for module in modules)
-    return next(((module, node) for module, node in found if node is not None), None)
+    return next(_mixed_precision(script), None)
+
+
+def mixed_precision_by_default(script: Script) -> tuple[Module, ast.AST] | None:
+    """Where it does so also if the user gives no options: not under ``if args.amp:``, nor with ``enabled=args.amp``."""
+    return next((each for each in _mixed_precision(script) if _is_on_by_default(script, *each)), None)
+
+
+def _is_on_by_default(script: Script, module: Module, name: ast.AST) -> bool:
+    """Whether what the name stands for computes in 16 bits then: a scaler by itself does not."""
+    values = script.flow.values(name) if isinstance(name, ast.expr) else NOTHING
+    if "GradScaler" in {each.name.rpartition(".")[2] for each in values} or _written(name) == "GradScaler":
+        return False
+    call = module.parent(name)
+    is_called = isinstance(call, ast.Call) and call.func is name
+    made = [call] if is_called else [each.site for each in values if _is_autocast(each)]
+    calls = [each for each in made if isinstance(each, ast.Call)]
+    return runs_by_default(script, module, name) and (not calls or any(_is_enabled(script, each) for each in calls))
+
+
+def _is_enabled(script: Script, autocast: ast.Call) -> bool:
+    given = argument_of(autocast, "enabled")
+    is_on = given is None or is_true(script, given) is not False
+    return is_on and runs_by_default(script, module_of(script.flow, autocast), autocast)
+
+
+def _written(name: ast.AST) -> str:
+    return name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
+
+
+def _mixed_precision(script: Script) -> Iterator[tuple[Module, ast.AST]]:
+    for module in (script.module, *(each for each in script.modules if each is not script.module)):
+        yield from ((module, node) for node in _mixed_precision_in(script.flow, module))
 
 
 def _is_autocast(value: Value) -> bool:
@@ -44,23 +76,21 @@ def _is_autocast(value: Value) -> bool:
 
 
 @lasting  # a module is asked about for each that imports it
-def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
+def _mixed_precision_in(flow: Flow, module: Module) -> tuple[ast.AST, ...]:
     names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
     of_apex = from_apex(module)
     if "*" in of_apex:
-        return module.tree
-    for read in names:
-        # An import that nothing uses is no mixed precision.
-        if isinstance(read, ast.Name) and read.id in of_apex and isinstance(read.ctx, ast.Load):
-            return read
+        return (module.tree,)
+    # An import that nothing uses is no mixed precision.
+    loads = (each for each in names if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
+    found: list[ast.AST] = [each for each in loads if each.id in of_apex]
     is_named = any(word in each.text for each in flow.modules for word in _AUTOCAST)
     for name in names if is_named else ():
-        written = name.attr if isinstance(name, ast.Attribute) else name.id
-        is_autocast = written in _AUTOCAST or any(map(_is_autocast, flow.values(name)))
+        is_autocast = _written(name) in _AUTOCAST or any(map(_is_autocast, flow.values(name)))
         # What has to stay in 32 bits wherever it runs is no mixed precision.
         if is_autocast and not _only_switches_off(module.parent(name)):
-            return name
-    return None
+            found.append(name)
+    return tuple(found)
 
 
 def from_apex(module: Module) -> frozenset[str]:
@@ -79,6 +109,16 @@ def _only_switches_off(call: ast.AST | None) -> bool:
 
 def other_precision(script: Script) -> tuple[ast.Call, str] | None:
     """Where the script chooses a number format for its model or its inputs by hand, and which."""
+    return next(((call, what) for _, call, what in _other_precisions(script)), None)
+
+
+def other_precision_by_default(script: Script) -> tuple[ast.Call, str] | None:
+    """Where it does so also if the user gives no options."""
+    found = (each for each in _other_precisions(script) if runs_by_default(script, *each[:2]))
+    return next(((call, what) for _, call, what in found), None)
+
+
+def _other_precisions(script: Script) -> Iterator[tuple[Module, ast.Call, str]]:
     flow = script.flow
     for module in script.modules:
         setters = flow.calls_of(module, _DEFAULT_SETTERS)
@@ -88,16 +128,15 @@ def other_precision(script: Script) -> tuple[ast.Call, str] | None:
             names = library_names(flow.values(call.func))
             if names & _DEFAULT_SETTERS:
                 if _DOUBLE.search(ast.unparse(call)):
-                    return call, "float64 model"
+                    yield module, call, "float64 model"
                 continue
             if not isinstance(call.func, ast.Attribute) or names:
                 continue
             of_model = any(kind(flow, each) is Kind.MODEL for each in flow.values(call.func.value))
             if call.func.attr in {"half", "bfloat16"} and (of_model or module is script.module):
-                return call, "manual half precision"
-            if call.func.attr == "double" and of_model:
-                return call, "float64 model"
-    return None
+                yield module, call, "manual half precision"
+            elif call.func.attr == "double" and of_model:
+                yield module, call, "float64 model"
 
 
 _SETTERS = frozenset(f"torch.set_autocast_{each}dtype" for each in ("", "cpu_", "gpu_"))

@@ -15,7 +15,7 @@ from codemods.facts.devices.devices import branches, for_cuda
 from codemods.facts.models.layers import Model
 from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.gram import expanded_distances
-from codemods.facts.precision.presence import mixed_precision_present, other_precision
+from codemods.facts.precision.presence import mixed_precision_by_default, other_precision_by_default
 from codemods.facts.precision.script_hazards import line_search
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.loss_regions import Phases
@@ -80,11 +80,11 @@ def why_decided(script: Script) -> Reason | None:
     for module, node, _ in _settings(script):
         text = f"the script chooses the precision of products itself ({HERE})"
         return Reason("script-decides", text, (at(module, node),))
-    other = other_precision(script)
+    other = other_precision_by_default(script)
     if other is not None:
         node, what = other
         return Reason("other-precision", f"{what} ({HERE})", (located(script, node),))
-    present = mixed_precision_present(script)
+    present = mixed_precision_by_default(script)
     if present is not None:
         where, found = present
         name = (HERE, (at(where, found),)) if isinstance(found, (ast.expr, ast.stmt)) else (where.path, ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.values import Literal
 from codemods.facts.devices.devices import branches, for_cuda
 from codemods.facts.loops import module_of
@@ -45,6 +46,20 @@ def deciding(script: Script, module: Module, node: ast.AST) -> Iterator[Branch]:
         if function is not None and function not in training and function not in seen:
             seen.add(function)
             todo += ((module_of(script.flow, call), call) for call in script.flow.callers(function))
+
+
+def runs_by_default(script: Script, module: Module, node: ast.AST) -> bool:
+    """Whether the node may run where the user gives no options: no condition around it or its callers forbids that."""
+
+    def callers(place: tuple[Module, ast.AST]) -> list[tuple[Module, ast.AST]]:
+        function = place[0].function(place[1])
+        if function is None or script.flow.escapes(function) or any(is_off(script, each) for each in branches(*place)):
+            return []
+        return [(module_of(script.flow, call), call) for call in script.flow.callers(function)]
+
+    reached = [each for each in closure([(module, node)], callers) if not callers(each)]
+    # What nothing is seen to call may be called from anywhere. Functions that only call each other lead nowhere.
+    return any(not any(is_off(script, branch) for branch in branches(*each)) for each in reached)
 
 
 def _is_about_it(script: Script, module: Module, branch: Branch) -> bool:
