@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from autotune_rewrite.rewriting.results import Site
     from autotune_rewrite.tune.search import Part
     from autotune_rewrite.tune.tuned import Tuned
     from autotune_rewrite.verify.statistics.ratio import Ratio
@@ -36,6 +38,8 @@ ANSWERS = {
     "failed": "left out",
     "not-told": "not told apart from the others: the budget was spent",
 }
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? ")
+_STYLES = {"---": "bold", "+++": "bold", "@@": "cyan", "-": "red", "+": "green"}
 HEADS = ("rule", "alone", "beside the others", "")
 
 
@@ -105,6 +109,44 @@ def bars(tuned: Tuned) -> Iterator[tuple[str, float, str]]:
     yield (known[-1][0] if known else "result"), end, verdict.duration(None if original is None else original * end)
 
 
+def figures(tuned: Tuned) -> Iterator[tuple[str, str, str]]:
+    """What the runs that confirmed the result show: a name, and the figures of the original and of the result."""
+    if tuned.confirmed is not None and tuned.pays:
+        yield from verdict.rows(tuned.confirmed)
+
+
+def labelled(lines: Sequence[str], sites: Sequence[Site], tuned: Tuned) -> Iterator[str]:
+    """The lines of a diff; behind the numbers of each hunk stand its rules, each with what it gains.
+
+    ``patch`` and ``git apply`` take no notice of that.
+    """
+    for line in lines:
+        found = _HUNK.match(line)
+        yield line if found is None else f"{line} {_gains_within(*_lines_of(found), sites, tuned)}".rstrip()
+
+
+def _lines_of(found: re.Match[str]) -> tuple[int, int]:
+    """The first and the last line of a hunk in the original; an insertion behind a line is in a hunk of it."""
+    first, count = int(found[1]), int(found[2] or 1)
+    return first, first + max(count, 1) - 1
+
+
+def _gains_within(first: int, last: int, sites: Sequence[Site], tuned: Tuned) -> str:
+    """The rules that change something within these lines, each with what it gains beside the others."""
+    rules = {
+        site.rule
+        for site in sites
+        for span in site.edits
+        if span.line <= last and first <= max(span.line, span.end_line)
+    }
+    gains = tuned.gains
+    return "; ".join(f"{rule} {_gain(gains[rule]) if rule in gains else 'not measured here'}" for rule in sorted(rules))
+
+
+def _gain(ratio: Ratio | None) -> str:
+    return "beside the others" if ratio is None else _cell(ratio)
+
+
 def show(tuned: Tuned, script: str, cost: Cost | None) -> None:
     """Prints it, in colours and at the width of a terminal where it is one."""
     if not sys.stdout.isatty():
@@ -141,6 +183,8 @@ def as_json(tuned: Tuned, script: str, cost: Cost | None, exit_code: int) -> dic
         "verification": None if tuned.confirmed is None else verdict.as_json(tuned.confirmed),
         "cost": None if cost is None else dataclasses.asdict(cost),
         "seconds": tuned.seconds,
+        "length": tuned.length,
+        "figures": [dict(zip(("name", "original", "result"), each, strict=True)) for each in figures(tuned)],
         "diff": "\n".join(_diff(tuned, whole=True)),
         "exit_code": exit_code,
     }
@@ -173,8 +217,11 @@ def notes(tuned: Tuned, cost: Cost | None) -> Iterator[str]:
     if cost is not None:
         yield f"A run costs {cost.rewritten:.3g} in the place of {cost.original:.3g}, at {cost.hourly:g} an hour."
     judgement = tuned.confirmed
+    for name, before, after in figures(tuned):
+        yield f"{name[0].upper()}{name[1:]}: {before} → {after}."
     if judgement is not None and verdict.paid_back(judgement):
-        yield f"{verdict.paid_back(judgement).capitalize()}."
+        length = "" if tuned.length is None else f", of {tuned.length} in a run of this script"
+        yield f"{verdict.paid_back(judgement).capitalize()}{length}."
     if judgement is not None:
         yield verdict.seen(judgement)
 
@@ -193,6 +240,15 @@ def _screen(tuned: Tuned, script: str, cost: Cost | None) -> Iterator[Renderable
     if more:
         yield Text()
         yield from (Text(each, "dim") for each in more)
+    diff = list(_diff(tuned, whole=False))
+    if diff:
+        yield Text()
+        yield from (Text(each, _style(each), no_wrap=True, overflow="ignore") for each in diff)
+
+
+def _style(line: str) -> str:
+    """Of a line of a diff."""
+    return next((style for mark, style in _STYLES.items() if line.startswith(mark)), "")
 
 
 def _table(cells: Sequence[tuple[str, str, str, str]]) -> Table:
@@ -216,7 +272,8 @@ def _diff(tuned: Tuned, *, whole: bool) -> Iterator[str]:
     for done in tuned.changes.dones if tuned.changes is not None else ():
         for cell, before, after in texts(done.rewrite):
             path = done.rewrite.path if cell is None else f"{done.rewrite.path} cell {cell}"
-            yield from (unified if whole else preview)(path, before, after)
+            lines = (unified if whole else preview)(path, before, after)
+            yield from labelled(lines, done.rewrite.sites, tuned) if cell is None else lines
 
 
 def _part(part: Part) -> dict[str, Any]:

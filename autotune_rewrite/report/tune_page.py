@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.report import charts
 from autotune_rewrite.report import judgement as verdict
 from autotune_rewrite.report import tune as words
+from autotune_rewrite.report.diff import unified
 from autotune_rewrite.report.page import rendered, side_by_side
 
 if TYPE_CHECKING:
@@ -47,4 +49,10 @@ def _steps(tuned: Tuned, original: float) -> Iterator[charts.Bar]:
 
 def _changed(tuned: Tuned) -> Iterator[tuple[str, list[Hunk]]]:
     for done in tuned.changes.changed if tuned.changes is not None else ():
-        yield done.rewrite.path, side_by_side(done.rewrite.before, done.rewrite.after)
+        rewrite = done.rewrite
+        hunks = side_by_side(rewrite.before, rewrite.after)
+        lines = words.labelled(unified(rewrite.path, rewrite.before, rewrite.after), rewrite.sites, tuned)
+        titles = [line.rpartition("@@")[2].strip() for line in lines if line.startswith("@@ ")]
+        if rewrite.cells is None and len(titles) == len(hunks):
+            hunks = [replace(hunk, title=title) for hunk, title in zip(hunks, titles, strict=True)]
+        yield rewrite.path, hunks

@@ -58,6 +58,8 @@ class Tuned:
     """Rules that cannot act on this device."""
     seconds: float = 0.0
     """That all runs took."""
+    length: int | None = None
+    """Iterations of a whole run of the original, where one was seen."""
 
     @property
     def pays(self) -> bool:
@@ -154,7 +156,7 @@ class Tuning:
 
     def _confirmed(self, found: Found, trials: Trials, first: _First, idle: tuple[str, ...]) -> Tuned:
         spent = first.seconds + trials.budget.spent
-        nothing = Tuned(None, "", first.whole, None, found, first.failed, idle, spent)
+        nothing = Tuned(None, "", first.whole, None, found, first.failed, idle, spent, first.length)
         if not found.variant.rules:
             return replace(nothing, reason="No change gains anything beyond the noise.")
         variant = found.variant.beside(idle) if self.unmeasured else found.variant

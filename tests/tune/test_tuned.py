@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,14 @@ import pytest
 from worlds import CUDA, MARKS, OPTIONS, World
 
 from autotune_rewrite.report import tune as report
+from autotune_rewrite.report.tune_page import as_html
 from autotune_rewrite.rewriting.batch import read_project
 from autotune_rewrite.tune.trials import InterruptedByUserError, Records
 from autotune_rewrite.tune.tuned import FRESH, Tuned, Tuning
 from autotune_rewrite.verify.judgement import Judgement
 from autotune_rewrite.verify.plan import Plan
+from autotune_rewrite.verify.statistics.measurement import Figures
+from autotune_rewrite.verify.statistics.seeds import Summary
 from tests.conftest import NAIVE
 
 if TYPE_CHECKING:
@@ -281,6 +285,47 @@ def test_as_json_it_has_each_rule_and_the_changes(result: Tuned) -> None:
     }
     assert "+loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2, pin_memory=True)" in told["diff"]
     assert told["verification"]["speed"] == "faster"
+
+
+HUNK = "@@ -5,13 +5,13 @@ loader-pin 2.00 x (1.97 to 2.03); zero-grad-none 1.25 x (1.23 to 1.27)"
+
+
+def test_each_hunk_of_the_diff_has_its_rules_and_what_they_gain(result: Tuned) -> None:
+    told = report.as_json(result, "train.py", None, 0)
+
+    assert [line for line in told["diff"].splitlines() if line.startswith("@@")] == [HUNK]
+    assert HUNK in report.as_text(result, "train.py", None)
+    assert HUNK in report.as_markdown(result, "train.py", None)
+    assert HUNK.rpartition("@@")[2].strip() in as_html(result, "train.py", None)
+
+
+def test_a_hunk_has_no_more_than_the_rules_that_change_its_lines(naive: Path) -> None:
+    naive.write_text(NAIVE.replace("for epoch", 9 * "print()\n" + "for epoch"))
+    told = report.as_json(tuned(naive, World({"loader-pin": 2.0, "zero-grad-none": 1.25})), "train.py", None, 0)
+
+    heads = [line.partition("@@ ")[2].partition("@@ ")[2] for line in told["diff"].splitlines() if "@@" in line]
+    assert heads == ["loader-pin 2.00 x (1.97 to 2.03)", "zero-grad-none 1.25 x (1.23 to 1.27)"]
+
+
+def test_memory_the_metric_with_its_margin_and_what_pays_back_the_start_are_told(result: Tuned) -> None:
+    assert result.confirmed is not None
+    assert (result.length, result.confirmed.original) == (2, Figures(10.0))
+    confirmed = replace(
+        result.confirmed,
+        original=Figures(10.0, host_bytes=2**30),
+        rewritten=Figures(4.0, host_bytes=2**29),
+        break_even=120.5,
+        summary=Summary(0.0, -0.01, 0.01, 0.02, name="accuracy", higher=True, original=0.9, rewritten=0.91),
+    )
+    known = replace(result, confirmed=confirmed, length=5000)
+
+    for text in (report.as_text(known, "a", None), report.as_markdown(known, "a", None), as_html(known, "a", None)):
+        words = " ".join(text.replace("\\", "").split())
+        assert "Host memory: 1.00 GiB → 512 MiB." in words
+        assert "Accuracy: 0.9 → 0.91 (margin 0.0200)." in words
+        assert "The longer start is paid back after 121 iterations, of 5000 in a run of this script." in words
+    told = report.as_json(known, "a", None, 0)
+    assert {"name": "host memory", "original": "1.00 GiB", "result": "512 MiB"} in told["figures"]
 
 
 def test_as_markdown_it_is_a_table_and_a_diff(result: Tuned) -> None:
