@@ -7,9 +7,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
-from codemods.dataflow.effects import COMPREHENSIONS
 from codemods.dataflow.names import words
-from codemods.dataflow.source import LOOPS
 from codemods.editing import problems
 from codemods.editing.values import AddArgument, Insert, Replace, Surround
 from codemods.facts.numbers import is_without_dimensions
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
 
 _MESSAGE = "each iteration waits for the device, to add up on the host what it has computed"
 _KEPT = "each iteration waits for the device, to keep on the host what it has computed"
+_BACK = "each iteration waits for the device, to bring back to it what it has computed"
 
 
 class DeferSync(Codemod):
@@ -192,7 +191,8 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
     def _site(self, script: Script, node: ast.AST, deferral: Deferral) -> Finding:
         total = deferral.total
         if isinstance(deferral, DeferredTensor):
-            return self.rewrites(total.module, node, _KEPT, *_there(deferral))
+            message = _BACK if deferral.made.is_there else _KEPT
+            return self.rewrites(total.module, node, message, *_there(deferral))
         if isinstance(deferral, DeferredList):
             return self._kept(deferral, node)
         builtin = "float" if deferral.has_floats else "int"
@@ -225,21 +225,15 @@ def _as_tensors(kept: Deferral) -> list[Edit]:
 def _there(kept: DeferredTensor) -> Iterator[Edit]:
     """``losses[k] = loss.item()`` → ``losses[k] = loss.detach()`` of a tensor on the device, and its copy after it."""
     total = kept.total
-    yield AddArgument(total.module, kept.maker, "device", kept.device)
     yield from _as_tensors(kept)
+    if kept.made.is_there:
+        return
+    yield AddArgument(total.module, kept.made.maker, "device", kept.device)
     copies = [Surround(total.module, each, "", ".cpu()") for each in total.read_after]
-    if len(copies) == 1 and _is_read_once(total, total.read_after[0]) and problems.problem(copies[0]) is None:
+    if kept.is_read_once and problems.problem(copies[0]) is None:
         yield copies[0]
     elif copies:
         yield Insert(total.module, total.loop, f"{total.name} = {total.name}.cpu()", "after")
-
-
-def _is_read_once(total: Total, name: ast.Name) -> bool:
-    """Whether the name is read as a whole, and once for each run of the loop: ``losses.mean()``."""
-    if isinstance(total.module.parent(name), (ast.Subscript, ast.AugAssign)):
-        return False
-    again = (each for each in total.module.ancestors(name) if isinstance(each, (*LOOPS, *COMPREHENSIONS)))
-    return all(each in total.module.ancestors(total.loop) for each in again)
 
 
 def _detached(deferral: Deferral, reading: Reading) -> str:

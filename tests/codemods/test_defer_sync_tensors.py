@@ -77,6 +77,11 @@ WRITTEN = {
         (THERE, COPIED, KEPT),
     ),
     "never read": ((("        out[split] = losses.mean()\n", ""),), (THERE, KEPT)),
+    "made on the device already, and read in the loop": (
+        (THERE, ("losses[k] = loss.item()", "losses[k] = loss.item()\n            seen = losses[: k + 1]")),
+        (KEPT,),
+    ),
+    "copied to the device as soon as it is made": ((("torch.zeros(steps)", "torch.zeros(steps).to(device)"),), (KEPT,)),
     "of 64 bits": (
         (("torch.zeros(steps)", "torch.zeros(steps, dtype=torch.float64)"),),
         (("dtype=torch.float64)", "dtype=torch.float64, device=device)"), KEPT, READ),

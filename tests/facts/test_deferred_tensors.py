@@ -83,6 +83,12 @@ def test_the_device(parts: dict[str, str], device: str) -> None:
         pytest.param(
             {"before": "losses = torch.zeros(n, device='cpu')"}, "needed-each-step", id="said to be on the host"
         ),
+        pytest.param(
+            {"before": "losses = torch.zeros(n).to(device, torch.float16)"},
+            "needed-each-step",
+            id="cast as it is copied",
+        ),
+        pytest.param({"before": "losses = torch.zeros(n).to(torch.float16)"}, "needed-each-step", id="cast"),
         pytest.param({"before": "losses = torch.zeros(n, dtype=torch.long)"}, "unknown-number", id="integers"),
         pytest.param({"before": "losses = {}"}, "needed-each-step", id="a dictionary"),
         pytest.param(
@@ -99,6 +105,21 @@ def test_what_stays_on_the_host(parts: dict[str, str], code: str) -> None:
 
     assert isinstance(found, Reason)
     assert found.code == code
+
+
+@pytest.mark.parametrize(
+    ("made", "is_there"),
+    [
+        pytest.param("torch.zeros(n)", False, id="on the host"),
+        pytest.param("torch.zeros(n, device=device)", True, id="told a device"),
+        pytest.param("torch.zeros(n).cuda()", True, id="copied there"),
+    ],
+)
+def test_where_it_is_made(made: str, *, is_there: bool) -> None:
+    found = outcome({"before": f"losses = {made}"})
+
+    assert isinstance(found, DeferredTensor)
+    assert found.made.is_there is is_there
 
 
 def test_an_exception_that_leaves_the_loop() -> None:

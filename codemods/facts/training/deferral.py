@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.devices.readings import Reading
     from codemods.facts.script import Script
-    from codemods.facts.training.totals import Loop
+    from codemods.facts.training.totals import Loop, MadeTensor
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
 _COMPILERS = frozenset({"compile", "script", "jit"})
@@ -138,8 +138,8 @@ class _Iteration:
             yield one.node, obstacle or self._why_needed(one)
 
     def _deferral(self, total: Total, readings: tuple[Reading, ...]) -> Deferral:
-        if total.maker is not None:
-            return DeferredTensor(self._flow, total, readings, self.script, total.maker)
+        if total.made is not None:
+            return DeferredTensor(self._flow, total, readings, self.script, total.made)
         return (DeferredList if appended(total.additions[0]) else Deferral)(self._flow, total, readings)
 
     def _why_not(self, deferral: Deferral) -> Reason | None:
@@ -152,7 +152,7 @@ class _Iteration:
     def _sorted(self) -> tuple[list[tuple[Total, list[Reading]]], list[Reading]]:
         """The sums that the loop keeps, each with what it reads for them; and what it reads for something else."""
         by_name: dict[str, list[Reading]] = {}
-        makers: dict[str, ast.Call] = {}
+        makers: dict[str, MadeTensor] = {}
         others: list[Reading] = []
         for one in self.readings:
             statement = self._module.statement(one.node)
@@ -160,22 +160,22 @@ class _Iteration:
             item = written_item(statement)
             if pair is not None and one.node in walk(pair[1]) and not isinstance(pair[1], ast.List):
                 by_name.setdefault(pair[0], []).append(one)
-            elif item is not None and one.node in walk(item[1]) and (maker := self._maker(item[0])) is not None:
+            elif item is not None and one.node in walk(item[1]) and (made := self._made(item[0])) is not None:
                 name = unparsed(item[0].value)
                 by_name.setdefault(name, []).append(one)
-                makers[name] = maker
+                makers[name] = made
             else:
                 others.append(one)
         return [(self._total(name, makers.get(name)), readings) for name, readings in by_name.items()], others
 
-    def _maker(self, item: ast.Subscript) -> ast.Call | None:
-        """What makes the tensor of the host of which it is an item."""
+    def _made(self, item: ast.Subscript) -> MadeTensor | None:
+        """The new tensor of which it is an item."""
         return made_tensor(self.script, self._module, item.value) if isinstance(item.value, ast.Name) else None
 
-    def _total(self, name: str, maker: ast.Call | None) -> Total:
+    def _total(self, name: str, made: MadeTensor | None) -> Total:
         statements = own(self.loop, ast.stmt)
-        found = (each for each in statements if self._adds_to(each, name, is_tensor=maker is not None))
-        return Total(self._module, self.loop, name, tuple(found), maker)
+        found = (each for each in statements if self._adds_to(each, name, is_tensor=made is not None))
+        return Total(self._module, self.loop, name, tuple(found), made)
 
     @staticmethod
     def _adds_to(statement: ast.stmt, name: str, *, is_tensor: bool) -> bool:

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.effects import COMPREHENSIONS
 from codemods.dataflow.names import bound_names
-from codemods.dataflow.source import is_name, unparsed, walk
+from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.source import LOOPS, is_name, unparsed, walk
 from codemods.dataflow.values import Literal, Plain, library_names
 from codemods.facts.devices.cuda_condition import said_as
-from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.precision.floats import content
 from codemods.facts.reach import Reach
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.apart import other_device
 from codemods.facts.training.sums import Deferral, needed
-from codemods.facts.training.totals import written_item
+from codemods.facts.training.totals import MadeTensor, written_item
 from codemods.library.fills import is_sized
 
 if TYPE_CHECKING:
@@ -33,41 +35,51 @@ _WIDE = frozenset({"torch.float64", "torch.double"})
 _ARGUMENTS = frozenset({"size", "fill_value", "dtype"})
 
 
-def made_tensor(script: Script, module: Module, name: ast.Name) -> ast.Call | None:
-    """The only thing that the function gives the name: ``torch.zeros(n)``, a new tensor of the host; else None."""
+def made_tensor(script: Script, module: Module, name: ast.Name) -> MadeTensor | None:
+    """The only thing that the function gives the name, where that is a new tensor; else None."""
     function = module.function(name)
     stores = [each for each in module.stores.get(name.id, ()) if module.function(each) is function]
     givers = [each for each in map(module.statement, stores) if not isinstance(each, ast.AugAssign)]
     match givers:
-        case [ast.Assign([ast.Name()], ast.Call() as call)] if _is_made_on_host(script, call):
-            return call
+        case [ast.Assign([ast.Name()], ast.Call(ast.Attribute(ast.Call() as made, "to" | "cuda")) as call)]:
+            given = arguments_of(call)
+            is_move = len(given) <= 1 and not _is_on_device(script, made)
+            is_there = is_move and Transfer(script.flow, module, call).may_reach_cuda
+            return MadeTensor(made, is_there=True) if is_there and _is_sized(script, made) else None
+        case [ast.Assign([ast.Name()], ast.Call() as made)] if _is_sized(script, made):
+            found = _is_on_device(script, made)
+            return None if found is None else MadeTensor(made, found)
     return None
 
 
-def _is_made_on_host(script: Script, call: ast.Call) -> bool:
+def _is_sized(script: Script, call: ast.Call) -> bool:
     values = script.flow.values(call.func)
     names = library_names(values)
     is_known = len(values) == len(names) and bool(names) and all(map(is_sized, names))
-    return is_known and {each.arg for each in call.keywords} <= _ARGUMENTS
+    return is_known and {each.arg for each in call.keywords} <= _ARGUMENTS | {"device"}
+
+
+def _is_on_device(script: Script, call: ast.Call) -> bool | None:
+    """Whether it is told to be made on what may be CUDA; None where it is told another device, or one not known."""
+    given = next((each.value for each in call.keywords if each.arg == "device"), None)
+    if given is None:
+        return False
+    return True if device(script.flow, given).kind in {DeviceKind.CUDA, DeviceKind.CONDITIONAL} else None
 
 
 @dataclass(frozen=True, eq=False)
 class DeferredTensor(Deferral):
-    """A tensor of the host, of which the passes of a loop set items, and which can lie on the device meanwhile."""
+    """A tensor of which the passes of a loop set items, and which lies on the device, or can do so meanwhile."""
 
     script: Script
-    maker: ast.Call
+    made: MadeTensor
 
     def why_not(self) -> Reason | None:
         """Why the tensor has to lie on the host in each pass, or would not hold the same."""
-        return (
-            self.why_unknown()
-            or self._why_other_items()
-            or self._why_other_format()
-            or self._why_used()
-            or self.total.why_seen(self.flow)
-            or self._why_no_device()
-        )
+        reason = self.why_unknown() or self._why_other_items() or self._why_other_format()
+        if reason is not None or self.made.is_there:
+            return reason
+        return self._why_used() or self.total.why_seen(self.flow) or self._why_no_device()
 
     def _why_other_items(self) -> Reason | None:
         """Why an item would be given something else."""
@@ -104,7 +116,7 @@ class DeferredTensor(Deferral):
     def _why_other_format(self) -> Reason | None:
         """Why the tensor may round what it is given in another way there, or may not be made there."""
         module, default = self.total.module, self.script.default_format
-        given = next((each.value for each in self.maker.keywords if each.arg == "dtype"), None)
+        given = next((each.value for each in self.made.maker.keywords if each.arg == "dtype"), None)
         names = frozenset({each.name for each in self.flow.values(given)}) if given is not None else frozenset()
         if given is not None and not (names and names <= _ROUNDING_ALIKE):
             text = f"whether '{self.total.name}' has floats of 32 or 64 bits is not known ({HERE})"
@@ -138,8 +150,17 @@ class DeferredTensor(Deferral):
             return Reason("unknown-device", text, (at(self._where(default), default),))
         if not self.device:
             text = f"no name for the device of the batches is known where '{self.total.name}' is made ({HERE}):"
-            return Reason("no-name", text, (at(self.total.module, self.maker),), "make it on the device")
+            return Reason("no-name", text, (at(self.total.module, self.made.maker),), "make it on the device")
         return None
+
+    @property
+    def is_read_once(self) -> bool:
+        """Whether it is read as a whole, and once for each run of the loop: ``losses.mean()``."""
+        module, read = self.total.module, self.total.read_after
+        if len(read) != 1 or isinstance(module.parent(read[0]), (ast.Subscript, ast.AugAssign)):
+            return False
+        again = (each for each in module.ancestors(read[0]) if isinstance(each, (*LOOPS, *COMPREHENSIONS)))
+        return all(each in module.ancestors(self.total.loop) for each in again)
 
     @cached_property
     def device(self) -> str:
@@ -147,7 +168,7 @@ class DeferredTensor(Deferral):
         return next(self._devices(), "")
 
     def _devices(self) -> Iterator[str]:
-        module, place = self.total.module, self.total.module.statement(self.maker)
+        module, place = self.total.module, self.total.module.statement(self.made.maker)
         code = Reach(self.flow).code(module, [self.total.loop])
         inside = {each for _, node in code for each in walk(node)}
         for move in self.script.transfers:

@@ -10,7 +10,7 @@ import enum
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names
@@ -79,6 +79,14 @@ def written_item(statement: ast.stmt) -> tuple[ast.Subscript, ast.expr] | None:
     return None
 
 
+class MadeTensor(NamedTuple):
+    """A new tensor: ``torch.zeros(n)``."""
+
+    maker: ast.Call
+    is_there: bool
+    """Whether it is made on a device, or copied there at once."""
+
+
 @dataclass(frozen=True, eq=False)
 class Total:
     """A name to which the passes of a loop add, a list to which they append, or a tensor of which they set items."""
@@ -88,8 +96,8 @@ class Total:
     name: str
     additions: tuple[ast.stmt, ...]
     """The statements of the loop that add what a device computes."""
-    maker: ast.Call | None = None
-    """What makes the tensor of which they set items."""
+    made: MadeTensor | None = None
+    """The tensor of which they set items."""
 
     @cached_property
     def _function(self) -> Callee | None:
@@ -267,7 +275,7 @@ class _Walk(ForwardAnalysis[States]):
                 return frozenset({Held.FLOAT})
             case ast.List([]) | ast.Call(ast.Name("list"), [], []):
                 return frozenset({Held.LIST})
-            case ast.Call() if node is self.total.maker:
+            case ast.Call() if self.total.made is not None and node is self.total.made.maker:
                 return frozenset({Held.FILLED})
         is_sum = any(isinstance(each, ast.Assign) and each.value is node for each in self.total.additions)
         return frozenset({Held.TENSOR}) if is_sum else _OTHER
