@@ -1332,6 +1332,27 @@ LEAVES = {
         """,
         f"a tensor computed in it may be trained on later (line {N + 5})",
     ),
+    "all but a first forward is without gradients already": (
+        """\
+        kept = []
+
+        def evaluate(warm_up):
+            model.eval()
+            if warm_up:
+                model(loader[0][0])
+            found = []
+            for x, y in loader:
+                with torch.no_grad():
+                    found.append(model(x).argmax(1))
+            kept.append(found)
+            return found
+
+        for epoch in range(2):
+            evaluate(True)
+            evaluate(False)
+        """,
+        "its loops run models without gradients already, and what else it computes runs once in a call",
+    ),
     "one last forward": (
         TRAIN
         + """\

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ast
 
 import pytest
 from probe import script
 
 from codemods.facts.training.modes import Modes
-
-if TYPE_CHECKING:
-    import ast
 
 HEAD = """\
 import torch
@@ -137,3 +134,39 @@ def test_the_mode_that_a_call_sets(code: str, mode: str | None) -> None:
     modes, call = last_call(code)
 
     assert [each for each in ("eval", "train", None) if modes.sets(call, each)] == [mode]
+
+
+SOLVED = """\
+from scipy import integrate
+
+def sample(y):
+    with torch.no_grad():
+        def drift(t, y):
+            {inside}
+        {before}
+        return {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "before", "call", "expected"),
+    [
+        pytest.param("agent(x)", "", "integrate.solve_ivp(drift, (0, 1), y)", True, id="to a solver, without"),
+        pytest.param("agent(x)", "", "integrate.solve_ivp(fun=drift, t_span=(0, 1), y0=y)", True, id="by its name"),
+        pytest.param("agent(x)", "other(drift)", "integrate.solve_ivp(drift, (0, 1), y)", False, id="to others, too"),
+        pytest.param("agent(x)", "", "drift", False, id="it is returned"),
+        pytest.param("agent(x)", "", "integrate.RK45(drift, 0, y, 1)", False, id="to an object that keeps it"),
+        pytest.param(
+            "with torch.enable_grad():\n                agent(x)",
+            "",
+            "integrate.solve_ivp(drift, (0, 1), y)",
+            False,
+            id="it switches them on itself",
+        ),
+    ],
+)
+def test_gradients_are_off_in_what_a_solver_is_given(inside: str, before: str, call: str, *, expected: bool) -> None:
+    found = script(HEAD + SOLVED.format(inside=inside, before=before or "pass", call=call))
+    (model,) = (each for each in found.module.nodes(ast.Call) if ast.unparse(each) == "agent(x)")
+
+    assert Modes(found.flow, found.flow.modules).without_gradients(found.module, model) is expected

@@ -29,7 +29,7 @@ from codemods.facts.training.stretches import ONCE, Stretches
 from codemods.library.kinds import MODULE_METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, FunctionNode, Module
@@ -40,6 +40,11 @@ _WORDS = (
     "|accuracy)"
 )
 _EVALUATES = re.compile(rf"(^|_){_WORDS}(_|\d|$)", re.IGNORECASE)
+
+
+_REST = Reason(
+    "nothing-to-gain", "its loops run models without gradients already, and what else it computes runs once in a call"
+)
 
 
 class Evaluations:
@@ -116,11 +121,26 @@ class Evaluations:
         why_not = self._obstacles.of_training(function, trains) or self._obstacles.of_function(function, needs)
         if self._runs_once(module, function, open_calls):
             why_not = ONCE if why_not is None or function.name == "__init__" else why_not
+        if self._has_repeated_without(module, function) and not any(map(self._is_looped_in(function), open_calls)):
+            why_not = _REST
         if why_not is None and all(self._tries_out(function, each) for each in open_calls):
             why_not = Reason("nothing-to-gain", "it only tries out a model that it makes, on numbers that it makes")
         return EvaluationRegion(
             self._flow, module, function, (), tuple(open_calls), self._obstacles.kept_inside, why_not
         )
+
+    def _has_repeated_without(self, module: Module, function: FunctionNode) -> bool:
+        """Whether loops of the function run models without gradients already."""
+        is_looped = self._is_looped_in(function)
+        return any(
+            is_looped(each) and self._uses.computes(each) and self._modes.without_gradients(module, each)
+            for each in own(function, ast.Call)
+        )
+
+    def _is_looped_in(self, function: FunctionNode) -> Callable[[ast.Call], bool]:
+        loops = [each for sort in REPEATING for each in own(function, sort)]
+        looped = {call for loop in loops for call in own(loop, ast.Call)}
+        return looped.__contains__
 
     def _is_unused(self, module: Module, function: FunctionNode, calls: Sequence[ast.Call]) -> bool:
         """Whether nothing may train on what models compute in the function, again and again, whatever its name."""

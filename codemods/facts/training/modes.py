@@ -13,6 +13,7 @@ from codemods.dataflow.values import External, Function, Made, Method, Unknown, 
 from codemods.facts.loops import module_of
 from codemods.facts.training.iterations import own
 from codemods.library.kinds import MODULE_METHODS, Kind, kind, may
+from codemods.library.solvers import calls_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _USES = frozenset({"eval", "train", "parameters"})
 """What only models have; optimizers and loss scalers have a ``state_dict()`` too, and run a backward when called."""
 _SET = frozenset({"torch.set_grad_enabled"})
+_ON = frozenset({"torch.enable_grad", "torch.set_grad_enabled"})
 _OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 
 
@@ -123,7 +125,37 @@ class Modes:
 
     @lasting
     def without_gradients(self, module: Module, node: ast.AST) -> bool:
-        """Whether the node runs under ``torch.no_grad()`` or its like, by a ``with`` or a decorator of its function."""
+        """Whether the node runs under ``torch.no_grad()`` or its like, by a ``with`` or a decorator of its function.
+
+        Or by one around the only call to which its function is handed, which calls it at once.
+        """
+        return self._is_switched_off(module, node) or self._is_handed_out_without(module, node)
+
+    def _is_handed_out_without(self, module: Module, node: ast.AST) -> bool:
+        """Whether the function around the node runs only in calls of libraries around which gradients are off."""
+        function = module.function(node)
+        if not isinstance(function, ast.FunctionDef) or module.function(function) is None:
+            return False  # others may name what is no function's own
+        if any(
+            is_named(self._flow, each, _ON) for each in walk(function) if isinstance(each, (ast.Name, ast.Attribute))
+        ):
+            return False
+        reads = [each for each in module.nodes(ast.Name) if each.id == function.name and self._is(each, function)]
+        return bool(reads) and all(
+            self._is_given_to_solver(module, each) and self._is_switched_off(module, each) for each in reads
+        )
+
+    def _is(self, name: ast.Name, function: Callee) -> bool:
+        """Whether the name may be read for the function."""
+        return isinstance(name.ctx, ast.Load) and any(each.site is function for each in self._flow.values(name))
+
+    def _is_given_to_solver(self, module: Module, name: ast.Name) -> bool:
+        call = module.parent(name)
+        call = module.parent(call) if isinstance(call, ast.keyword) else call
+        names = self._flow.values(call.func) if isinstance(call, ast.Call) and call.func is not name else frozenset()
+        return bool(names) and all(isinstance(each, External) and calls_at_once(each.name) for each in names)
+
+    def _is_switched_off(self, module: Module, node: ast.AST) -> bool:
         for above in module.ancestors(node):
             if isinstance(above, (ast.With, ast.AsyncWith)) and any(
                 self._switches_off(item.context_expr) for item in above.items
