@@ -34,6 +34,11 @@ def is_constant(name: str) -> bool:
     return (name in _FILLS | _COUNTS | _SPACES | _OF_NUMBERS or name in _TRIANGLES) and name != "torch.empty"
 
 
+def copies(name: str) -> bool:
+    """Whether the function copies the elements of the array or tensor that it is given, or makes one of numbers."""
+    return name in _OF_NUMBERS or name in _TRIANGLES
+
+
 def fills(name: str) -> bool:
     """Whether the function fills a tensor with what it is told, or with nothing."""
     return name in _FILLS

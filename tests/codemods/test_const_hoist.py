@@ -100,6 +100,11 @@ LEFT = {
         "leaf = torch.ones(1).requires_grad_()\nloss = net(x).mean() * leaf",
         "gradients are asked for of it, and would be added up from one iteration to the next",
     ),
+    "a choice of it and a batch": (
+        "one = torch.ones(size, 4)\nshift = one if i else x\nshift.add_(1)\nloss = net(x + shift).mean()",
+        GIVEN.format("one", LINE + 1),
+    ),
+    "a list that is added keeps it": (f"{LABELS}\n{LOSS}\nkept += [real]", GIVEN.format("real", LINE + 2)),
     "a device is set": (
         f"torch.set_default_dtype(torch.float64)\n{LABELS}\n{LOSS}",
         f"the loop sets a device or a number format (line {LINE})",
@@ -122,6 +127,55 @@ def test_what_it_is_made_of_has_to_be_constant_too() -> None:
     )
 
     check_leaves(ConstHoist, code, f"'base', of which it is made, is written to (line {LINE})")
+
+
+SETTERS = {
+    "a number format": "torch.set_default_dtype(torch.float64)",
+    "a number format of old": "torch.set_default_tensor_type(torch.DoubleTensor)",
+}
+
+
+@pytest.mark.parametrize("setter", SETTERS.values(), ids=SETTERS)
+def test_what_a_function_of_the_loop_sets_counts(setter: str) -> None:
+    code = f"def widen():\n    {setter}\n\n\n" + script(f"{LABELS}\n{LOSS}\nwiden()")
+
+    check_leaves(ConstHoist, code, "the loop sets a device or a number format (line 2)")
+
+
+COPIED = {
+    "an array that is written": "goal[0] = i",
+    "an array that has another name": "row *= 2",
+    "an array that a function writes": "write(goal)",
+    "a tensor that is written": "base.mul_(0.5)",
+    "a list in a list": "mean.reverse()",
+}
+
+
+@pytest.mark.parametrize("change", COPIED.values(), ids=COPIED)
+def test_a_copy_of_what_changes_is_no_constant(change: str) -> None:
+    above = "import numpy as np\ngoal = np.ones(size)\nrow = goal[1:]\nbase = torch.ones(size, size)\n"
+    above += "def write(array):\n    array[0] = 2"
+    source = {"base": "torch.triu(base)", "mean": "torch.tensor([mean])"}.get(
+        change.partition(".")[0], "torch.tensor(goal)"
+    )
+
+    check_silent(ConstHoist, script(f"scale = {source}\nloss = net(x).mean() * scale.sum()\n{change}", above))
+
+
+def test_a_copy_of_what_a_caller_may_write_is_no_constant() -> None:
+    body = LOOP + indented("scale = torch.tensor(goal)\nloss = net(x).mean() * scale.sum()\nafter(i)") + REST
+    code = HEAD + "import numpy as np\ngoals = np.ones(4)\ndef train(goal, after):\n" + indented(body)
+    code += "train(goals, goals.fill)\n"
+
+    check_silent(ConstHoist, code)
+
+
+def test_a_copy_of_an_array_that_nobody_writes_is_a_constant() -> None:
+    above = "import numpy as np\ngoal = np.ones(size)"
+    use = "loss = net(x).mean() * scale.sum()"
+    constant = "scale = torch.tensor(goal)"
+
+    check_rewrites(ConstHoist, script(f"{constant}\n{use}", above), script(use, f"{above}\n{constant}"))
 
 
 SILENT = {

@@ -6,16 +6,27 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import bound_names, words
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.names import bound_names, scope_of, words
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import LOOPS, last_name, walk
-from codemods.dataflow.values import Choice, Container, External, Literal, Made, Plain, library_names, without_none
+from codemods.dataflow.values import (
+    Choice,
+    Container,
+    External,
+    Literal,
+    Made,
+    Plain,
+    Unknown,
+    library_names,
+    without_none,
+)
 from codemods.facts.asked_names import asked
 from codemods.facts.devices.fillings import calls_of_chain
 from codemods.facts.devices.writes import writes
 from codemods.facts.invariants import Invariants, names_of
+from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason, at
-from codemods.library.fills import is_alike, is_constant
+from codemods.library.fills import copies, is_alike, is_constant
 from codemods.library.kinds import Kind, kind
 from codemods.library.losses import is_loss_function, is_stateless_loss
 from codemods.library.operations import operation
@@ -32,12 +43,17 @@ _VARIABLE = "torch.autograd.Variable"
 _MOVES = words("to cuda cpu type requires_grad_")
 _DESCRIBES = words("shape size ndim dim dtype device numel is_cuda")
 _LOOKS = words("builtins.print builtins.len builtins.float builtins.int builtins.bool builtins.str")
-_SAMPLES = (ast.Compare, ast.BinOp, ast.UnaryOp, ast.FormattedValue, ast.Expr, ast.If, ast.While, ast.IfExp)
+_SAMPLES = (ast.Compare, ast.BinOp, ast.UnaryOp, ast.FormattedValue, ast.Expr, ast.If, ast.While)
 """What computes something new of what it is given."""
+_LISTS = (ast.Tuple, ast.List)
 _SHARING = words("numpy data_ptr untyped_storage storage")
 """Methods whose result is no tensor, and in the same memory."""
 _NUMBERS = (Literal, Plain, Choice)
-_SETS_DEVICE = frozenset({"torch.cuda.set_device", "torch.set_default_device", "torch.set_default_dtype"})
+_FIXED = (*_NUMBERS, Container, External)
+"""What is a number, or else a list, of which it is asked elsewhere whether it changes, or a constant of a library."""
+_SETS_DEVICE = words(
+    "torch.cuda.set_device torch.set_default_device torch.set_default_dtype torch.set_default_tensor_type"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +100,21 @@ class _Invariants(Invariants):
 
     def _why_contents(self, given: Sequence[ast.expr]) -> Reason | None:
         """Why a list that a tensor is made of may be changed in the loop."""
-        for each in given:
-            values = without_none(self.script.flow.values(each))
-            if any(isinstance(value, Container) for value in values) and not isinstance(each, (ast.List, ast.Tuple)):
+        for each in (part for argument in given for part in _parts(argument)):
+            if any(isinstance(value, Container) for value in without_none(self.script.flow.values(each))):
                 reason = self._why_content(each)
                 if reason is not None:
                     return reason
         return None
+
+
+def _parts(given: ast.expr) -> Iterator[ast.expr]:
+    """What a list that is written out is made of; anything else by itself."""
+    if isinstance(given, _LISTS):
+        for each in given.elts:
+            yield from _parts(each)
+    else:
+        yield given
 
 
 def _makes_constants(script: Script, statement: ast.Assign) -> bool:
@@ -134,12 +158,39 @@ class _Reader:
             return
         if invariants.why_varies(self._statement.value) is not None:
             return
-        if invariants.why_statement_varies(self._statement) is not None:
+        if invariants.why_statement_varies(self._statement) is not None or self._copies_what_may_be_written():
             return
         is_within = not any(each is self._statement for each in self._loop.body)
         statements = tuple(sorted(invariants.statements, key=self._module.span))
         why_not = self._why_within() if is_within else self._why_not_all(statements)
         yield LoopConstant(self._module, self._statement, self._loop, statements, why_not)
+
+    def _copies_what_may_be_written(self) -> bool:
+        """Whether it holds the elements of an array or tensor, into which other code may write in the loop."""
+        calls = (each for each in walk(self._statement.value) if isinstance(each, ast.Call))
+        copying = (each for each in calls if any(map(copies, library_names(self._flow.values(each.func)))))
+        return any(self._may_be_written(part) for call in copying for each in call.args for part in _parts(each))
+
+    def _may_be_written(self, given: ast.expr) -> bool:
+        if not isinstance(given, (ast.Name, ast.Attribute)):  # made anew, of what is known to be the same
+            return False
+        values = without_none(self._flow.values(given))
+        if values and all(isinstance(each, _FIXED) for each in values):
+            return isinstance(given, ast.Name) and self._is_written(given)
+        if isinstance(given, ast.Attribute) or not values or any(isinstance(each, Unknown) for each in values):
+            return True
+        if given.id in bound_names(ast.Module([self._loop], [])):
+            return False
+        return not self._is_local(given) or self._is_written(given) or any(map(self._unsafe, self._reads(given)))
+
+    def _is_local(self, name: ast.Name) -> bool:
+        """Whether only the code around the loop names it, so that no caller nor other function has it."""
+        function = self._module.function(self._loop)
+        return function is None or (
+            name.id in bound_names(function)
+            and name.id not in signature(function).names
+            and name.id not in scope_of(function).outer_bound
+        )
 
     def _why_not_all(self, statements: Sequence[ast.stmt]) -> Reason | None:
         """Why one of the statements cannot go above the loop; what they make of numbers alone can."""
@@ -179,10 +230,11 @@ class _Reader:
         if any(map(_asks_for_gradients, walk(statement.value))):
             text = "gradients are asked for of it, and would be added up from one iteration to the next"
             return Reason("other-result", text)
-        for call in (each for each in walk(self._loop) if isinstance(each, ast.Call)):
-            if library_names(self._flow.values(call.func)) & _SETS_DEVICE:
-                text = f"the loop sets a device or a number format ({HERE})"
-                return Reason("script-decides", text, (at(self._module, call),))
+        for module, code in Reach(self._flow).code(self._module, [self._loop]):
+            for call in own(code, ast.Call):
+                if library_names(self._flow.values(call.func)) & _SETS_DEVICE:
+                    text = f"the loop sets a device or a number format ({HERE})"
+                    return Reason("script-decides", text, (at(module, call),))
         for node in self._reads(name):
             use = self._unsafe(node)
             if use is not None:
@@ -214,7 +266,10 @@ class _Reader:
                 is_read = above.value is not node or isinstance(above.ctx, ast.Load)
                 return (self._unsafe(above) if above.value is node else None) if is_read else above
             case ast.Tuple() | ast.List() if isinstance(above.ctx, ast.Load):
-                return self._unsafe(above)
+                is_joined = isinstance(self._module.parent(above), (ast.BinOp, ast.AugAssign))
+                return above if is_joined else self._unsafe(above)
+            case ast.IfExp(test):
+                return None if test is node else self._unsafe(above)
             case ast.Attribute():
                 return self._of_attribute(above)
             case ast.Call():
