@@ -91,6 +91,14 @@ LEFT = {
     "a loop": ("p = F.softmax(x, 1)\nfor _ in range(3):\n    y = torch.log(p)", BETWEEN.format(LINE + 2)),
     "a comprehension": ("p = F.softmax(x, 1)\ny = [torch.log(p) for _ in range(3)]", BETWEEN.format(LINE + 1)),
     "a condition": ("p = F.softmax(x, 1)\ny = torch.log(p) if x.sum() > 0 else x", BETWEEN.format(LINE + 1)),
+    "the name is deleted": (
+        "p = F.softmax(x, 1)\ny = torch.log(p)\ndel p",
+        f"'p' is deleted, and would not be there (line {LINE + 2}): take that statement away",
+    ),
+    "a statement of two softmaxes": (
+        "p, q = F.softmax(x, 1), 2\ny = torch.log(p)",
+        f"the statement of the softmax does more (line {LINE})",
+    ),
     "two names": ("p = q = F.softmax(x, 1)\ny = torch.log(p)", BETWEEN.format(LINE + 1)),
 }
 

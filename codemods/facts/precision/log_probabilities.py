@@ -125,11 +125,23 @@ def _named(script: Script, module: Module, log: ast.Call, name: ast.Name) -> Log
     if others:
         text = f"the probabilities are used elsewhere as well ({HERE}), so that both would be computed"
         reason = Reason("probabilities-used", text, (at(module, others[0]),))
+    elif (deleted := _deleted(module, name)) is not None:
+        text = f"'{name.id}' is deleted, and would not be there ({HERE}):"
+        reason = Reason("probabilities-used", text, (at(module, deleted),), "take that statement away")
+    elif isinstance(statement, ast.Assign) and statement.value is not softmax:
+        reason = Reason("not-editable", f"the statement of the softmax does more ({HERE})", (at(module, statement),))
     elif not isinstance(statement, ast.Assign) or not _may_move(module, statement, softmax, log):
         text = f"something may run between the softmax and its logarithm ({HERE}), and change what it is of"
         reason = Reason("other-result", text, (at(module, log),))
     idle = statement if isinstance(statement, ast.Assign) else None
     return LogProbability(module, log, softmax, idle, reason)
+
+
+def _deleted(module: Module, name: ast.Name) -> ast.Name | None:
+    """Where the name of the probabilities is deleted."""
+    function = module.function(name)
+    named = (each for each in module.nodes(ast.Name) if each.id == name.id and module.function(each) is function)
+    return next((each for each in named if isinstance(each.ctx, ast.Del)), None)
 
 
 def _may_move(module: Module, statement: ast.Assign, softmax: ast.Call, log: ast.Call) -> bool:
