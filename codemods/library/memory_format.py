@@ -57,11 +57,13 @@ MOVING_OPERATORS = frozenset(
 """Operators of tensors that lay them out anew, or are given tensors laid out otherwise."""
 OF_MEMORY = frozenset(
     {"as_strided", "as_strided_", "stride", "storage", "untyped_storage", "data_ptr", "is_contiguous", "set_"}
-    | {"resize_", "resize_as_", "storage_offset"}
+    | {"resize_", "resize_as_", "storage_offset", "view_as_complex"}
 )
-"""Methods that show how a tensor lies in memory."""
+"""Methods and functions that show how a tensor lies in memory, or fail where it lies otherwise."""
 VIEWS = {"view": "reshape", "view_as": "reshape_as"}
 """Methods that need one layout, and those that do the same in any."""
+COPIES = frozenset({"reshape", "reshape_as", "flatten", "ravel"})
+"""Operators that give a view of a tensor in the usual layout, and a copy of one in another."""
 FAIL_ON_WEIGHTS = frozenset(
     {"torch.nn.utils.parameters_to_vector", "torch.nn.utils.convert_parameters.parameters_to_vector"}
     | {"torch.optim.LBFGS", "torch.nn.init.orthogonal_", "torch.nn.init.orthogonal"}

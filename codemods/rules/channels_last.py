@@ -50,9 +50,9 @@ class ChannelsLast(Codemod):
         were slower so in 16 bits; layers that lay images out as before (``GroupNorm``, ``InstanceNorm2d``,
         ``PixelShuffle``, attention, reflected edges); weights of five dimensions; layers that are not known. ``view``
         fails on images in this layout: in the code of the model it becomes ``reshape``, which computes the same; where
-        it stands elsewhere, the model is left. ``nn.DataParallel`` lays the weights out anew. A checkpoint may be
-        loaded into a fused optimizer, which would read moments of the usual layout in the wrong order. Apex is used.
-        Nothing goes to CUDA.
+        it stands elsewhere, the model is left. Something is written to what ``reshape`` or ``flatten`` returns, which
+        is a copy in this layout. ``nn.DataParallel`` lays the weights out anew. A checkpoint may be loaded into a fused
+        optimizer, which would read moments of the usual layout in the wrong order. Apex is used. Nothing goes to CUDA.
 
     Results:
         cuDNN chooses other kernels, which round otherwise. ``nn.Dropout`` draws its masks in the order of

@@ -181,6 +181,38 @@ LEFT = {
         "other-layout",
         "what is written to a view of images would be lost in this layout (line 18)",
     ),
+    "what is written to is a view in the usual layout alone": (
+        text(forward="x.flatten(1)[:, 0] = 0\n" + VECTORS),
+        "other-layout",
+        "what is written to a view of images would be lost in this layout (line 17)",
+    ),
+    "such a view with a name is written to": (
+        text(forward="y = torch.reshape(x, (x.size(0), -1))\ny.mul_(2)\n" + VECTORS),
+        "other-layout",
+        "what is written to a view of images would be lost in this layout (line 17)",
+    ),
+    "such a view of weights is written to": (
+        text(more="    for p in model.parameters():\n        p.data.reshape(-1).clamp_(-1, 1)\n"),
+        "other-layout",
+        "what is written to a view of images or weights would be lost in this layout (line 27)",
+    ),
+    "such a view of what the model computes is written to": (
+        text(forward="return x", loss="out.square().mean()").replace(
+            "        loss =", "        out.flatten(1)[:, 0] = 0\n        loss ="
+        ),
+        "other-layout",
+        "what is written to a view of images or weights would be lost in this layout (line 24)",
+    ),
+    "bytes are viewed as other numbers": (
+        text(forward="y = x.view(torch.int16)\n" + VECTORS),
+        "other-layout",
+        "x.view() takes the bytes of images for other numbers, as they lie (line 17)",
+    ),
+    "pairs are viewed as complex numbers": (
+        text(forward="y = torch.view_as_complex(x[..., :2])\n" + VECTORS),
+        "other-layout",
+        "its code asks how a tensor lies in memory, by torch.view_as_complex() (line 17)",
+    ),
     "images are laid out as before": (
         text(forward="x = x.contiguous()\n" + VECTORS),
         "other-layout",

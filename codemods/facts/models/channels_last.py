@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.signatures import argument_of
+from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import is_name, lasting, walk
 from codemods.dataflow.values import (
     Container,
@@ -30,9 +30,10 @@ from codemods.facts.models.row_major import row_major
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.fusing import why_loaded
 from codemods.library.hooks import is_given_gradients, is_given_outputs
-from codemods.library.kinds import Kind, is_parameter, kind
+from codemods.library.kinds import Kind, is_dtype, is_parameter, kind
 from codemods.library.memory_format import (
     CONVOLUTIONS,
+    COPIES,
     FAIL_ON_WEIGHTS,
     FUNCTIONAL_CONVOLUTIONS,
     KEEPING_FUNCTIONS,
@@ -57,6 +58,7 @@ _IN_THREADS = Reason(
     "nn.DataParallel copies the model in each iteration, and lays out the weights anew:",
     remedy="convert to DistributedDataParallel first",
 )
+_LOST = f"what is written to a view of images would be lost in this layout ({HERE})"
 _MODE_OF_PAD = 2
 """The position of the argument."""
 _INITIALIZERS = "torch.nn.init."
@@ -171,6 +173,8 @@ class ChannelsLast:
         written = ast.unparse(call.func)
         if function_in_threads(self.flow, call) is not None:
             return _IN_THREADS
+        if found is not None and name in VIEWS and self._reads_bytes(call):
+            return Reason("other-layout", f"{written}() takes the bytes of images for other numbers, as they lie")
         if name in OF_MEMORY and found is not None:
             return Reason("other-layout", f"its code asks how a tensor lies in memory, by {written}()")
         if found is not None and name.removesuffix("_") in MOVING_OPERATORS:
@@ -185,6 +189,10 @@ class ChannelsLast:
         if found is not None or self._is_harmless(call, values, names):
             return None
         return Reason("unknown-model", f"whether {written}() keeps the layout is not known")
+
+    def _reads_bytes(self, call: ast.Call) -> bool:
+        """``x.view(torch.int16)``: the same bytes as other numbers, of which there is no ``reshape``."""
+        return any(is_dtype(each) for given in arguments_of(call) for each in self.flow.values(given))
 
     def _is_harmless(self, call: ast.Call, values: frozenset[Value], names: frozenset[str]) -> bool:
         """Whether it is code that is looked at by itself, a layer, or what makes and asks for numbers."""
@@ -210,9 +218,24 @@ class ChannelsLast:
                 text = f"{ast.unparse(call.func)}() fails on images in this layout ({HERE}):"
                 return Reason("other-module", text, place, f"write {VIEWS[call.func.attr]} there")  # type: ignore[attr-defined]
             if _is_written_to(self.flow, module, call):
-                text = f"what is written to a view of images would be lost in this layout ({HERE})"
-                return Reason("other-layout", text, place)
+                return Reason("other-layout", _LOST, place)
+        for _, call in self._calls:
+            module = module_of(self.flow, call)
+            operand = self._copied(call)
+            if operand is None or row_major(self.flow).holds(operand):
+                continue
+            if _is_written_to(self.flow, module, call):
+                return Reason("other-layout", _LOST, (at(module, call),))
         return None
+
+    def _copied(self, call: ast.Call) -> ast.expr | None:
+        """Of what ``x.reshape(…)`` and ``torch.flatten(x)`` make a view in the usual layout alone."""
+        names = library_names(self.flow.values(call.func))
+        if _last(call, names) not in COPIES or operation(self.flow, call) is None:
+            return None
+        if isinstance(call.func, ast.Attribute) and not names:
+            return call.func.value
+        return call.args[0] if call.args else None
 
     # What else the script does with what it computes, and with its weights.
 
@@ -221,6 +244,12 @@ class ChannelsLast:
         is_usual = layouts.returned_by(self.model) and not self._gives_more
         for module, call in self._outside:
             func = call.func
+            copied = self._copied(call)
+            if copied is not None and _is_written_to(self.flow, module, call):
+                is_safe = layouts.holds(copied) and not self._may_be_weight(copied)
+                if not is_safe and self.script.may_run(module, call):
+                    text = f"what is written to a view of images or weights would be lost in this layout ({HERE})"
+                    return Reason("other-layout", text, (at(module, call),))
             if not isinstance(func, ast.Attribute) or func.attr not in VIEWS or self.flow.called(call):
                 continue
             is_weight = self._may_be_weight(func.value)
@@ -357,6 +386,8 @@ def _last(call: ast.Call, names: frozenset[str]) -> str:
 
 def _is_written_to(flow: Flow, module: Module, call: ast.Call) -> bool:
     """``x.view(-1).add_(1)``, ``x.view(-1)[0] = 1``, ``y = x.view(-1)`` where ``y`` is written to."""
+    operand = call.func.value if isinstance(call.func, ast.Attribute) else None
+    operand = call.args[0] if library_names(flow.values(call.func)) and call.args else operand
     match module.parent(call):
         case ast.Attribute(_, method):
             return method.endswith("_") and not method.endswith("__")
@@ -364,7 +395,7 @@ def _is_written_to(flow: Flow, module: Module, call: ast.Call) -> bool:
             return isinstance(context, ast.Store)
         case ast.Call() as user:
             return _works_in_place(flow, user)
-        case ast.Assign([ast.Name(name)]) if ast.unparse(call.func.value) != name:  # type: ignore[attr-defined]
+        case ast.Assign([ast.Name(name)]) if operand is None or not is_name(operand, name):
             function = module.function(call) or module.tree
             return any(_writes(flow, each, name) for each in walk(function))
     return False
