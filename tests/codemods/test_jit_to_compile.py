@@ -102,6 +102,12 @@ LEFT = {
         "torchscript",
         USED,
     ),
+    "its class is asked for": (text(SCRIPTED, "print(type(model).__name__)\n"), "torchscript", USED),
+    "it is told from the class of the model": (
+        text(SCRIPTED, "print(isinstance(model, (nn.Linear, Net)))\n"),
+        "torchscript",
+        USED,
+    ),
     "the code asks whether it is scripted": (
         text(SCRIPTED, forward="x = x if torch.jit.is_scripting() else 2 * x"),
         "torchscript",

@@ -72,6 +72,8 @@ def _why_exported(script: Script, trained: TrainedModel) -> Reason | None:
                 return True
             case ast.Name() | ast.Attribute():
                 return bool(CLASSES & library_names(script.flow.values(node)))
+            case ast.Call(_, [asked, *_]) if _asks_for_class(script, node):
+                return bool(scripts & script.flow.values(asked))
             case ast.Call(func):
                 names = library_names(script.flow.values(func))
                 is_other = SCRIPTS not in names and any(each.startswith("torch.jit.") for each in names)
@@ -83,6 +85,18 @@ def _why_exported(script: Script, trained: TrainedModel) -> Reason | None:
             if is_used(node):
                 return Reason(_CODE, f"the TorchScript itself is used ({HERE})", (at(module, node),))
     return None
+
+
+def _asks_for_class(script: Script, call: ast.Call) -> bool:
+    """``type(model)``, ``isinstance(model, Net)``: TorchScript of a model is a module, and not of the model's class."""
+    names = library_names(script.flow.values(call.func))
+    match call.args:
+        case [_] if names == {"builtins.type"}:
+            return True
+        case [_, classes] if names == {"builtins.isinstance"}:
+            parts = classes.elts if isinstance(classes, ast.Tuple) else [classes]
+            return not all(library_names(script.flow.values(each)) for each in parts)
+    return False
 
 
 def _why_written_for_it(script: Script, trained: TrainedModel) -> Reason | None:
