@@ -20,7 +20,7 @@ METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Methods that change a tensor in place, each number by itself, and what stands for them one after the other."""
 OPERATORS: Mapping[str, str] = MappingProxyType({"Add": "add", "Sub": "sub", "Mult": "mul", "Div": "div"})
 """Operators of Python, by the names of their nodes."""
-_SINCE = MappingProxyType({"clamp_max_": (2, 1), "clamp_min_": (2, 1), "lerp_": (2, 1)})
+_SINCE = MappingProxyType({"clamp_max_": (2, 1), "clamp_min_": (2, 1), "copy_": (2, 2), "lerp_": (2, 1)})
 _ROUNDING_OTHERWISE = words("div div_ lerp_")
 """On CUDA a tensor is multiplied by the reciprocal of a number, a list divided by it; no GPU was asked about lerp."""
 

@@ -46,8 +46,8 @@ class ForeachManualUpdate(Codemod):
     When it is left:
         The loop does more with a parameter, or passes over some. What it goes through is not seen to be parameters of
         models, or two models are not seen to be of one make: ``zip`` ends with the shorter one, a list raises an error.
-        Buffers are changed, too, of which some hold integers. A factor may be a tensor. An error would be caught. The
-        loop runs once.
+        Buffers are changed, too, of which some hold integers. A factor may be a tensor. The weights may be in 16
+        bits. An error would be caught. The loop runs once.
 
     Results:
         The same values bit for bit where each operation is one of IEEE 754: to add, to subtract, to multiply, to clamp.

@@ -81,6 +81,10 @@ FORMS = {
         ZIP + "    q.data.mul_(1 - tau)\n    q.data.add_(p.data, alpha=tau)",
         LISTS + foreach("mul_(target_params, 1 - tau)", "add_(target_params, net_params, alpha=tau)"),
     ),
+    "a copy as it is": (
+        ZIP + "    q.data.copy_(p.data)",
+        LISTS + foreach("copy_(target_params, net_params)"),
+    ),
     "lerp": (
         ZIP + "    q.data.lerp_(p.data, tau)",
         LISTS + foreach("lerp_(target_params, net_params, tau)"),
@@ -171,10 +175,6 @@ LEFT = {
         f"average[0] is made anew each time (line {LINE + 1}), which no function for lists does: "
         "keep the tensors in a list, and change them in place",
     ),
-    "weights are copied as they are": (
-        ZIP + "    q.data.copy_(p.data)",
-        f"torch has no function for lists of tensors that does the same as 'p.data' (line {LINE + 1})",
-    ),
     "noise is drawn for each": (
         "for p in net.parameters():\n    p.data.add_(torch.randn_like(p))",
         f"torch has no function for lists of tensors that does the same as 'torch.randn_like(p)' (line {LINE + 1})",
@@ -223,14 +223,23 @@ def test_it_is_left_for_the_reason_that_decides(body: str, because: str) -> None
     check_leaves(ForeachManualUpdate, script(body), because)
 
 
-def test_weights_in_fp16_are_left() -> None:
-    code = script("for p in net.parameters():\n    p.data.mul_(0.5)").replace("net = Net()", "net = Net().half()")
+NARROW = {
+    "fp16": "net = Net().half()",
+    "bf16": "net = Net().bfloat16()",
+    "by their format": "net = Net().to(torch.bfloat16)",
+    "by that of all": "torch.set_default_dtype(torch.float16); net = Net()",
+}
+
+
+@pytest.mark.parametrize("made", NARROW.values(), ids=NARROW)
+def test_weights_in_16_bits_are_left(made: str) -> None:
+    code = script("for p in net.parameters():\n    p.data.mul_(0.5)").replace("net = Net()", made)
 
     line = HEAD[: HEAD.index("net = Net()")].count("\n") + 1
     check_leaves(
         ForeachManualUpdate,
         code,
-        f"weights may be in fp16 (line {line}), where the CPU rounds what a list is multiplied by",
+        f"weights may be in 16 bits (line {line}), where the CPU rounds what a list is multiplied by",
     )
 
 

@@ -46,6 +46,30 @@ def are_alike(body: str, **others: str) -> bool:
             "a, b = Net(4), Net(2 + 2)\nb.load_state_dict(a.state_dict())\nask(a, b)", True, id="with its weights"
         ),
         pytest.param("a = Net(4)\nb = copy.deepcopy(a)\ndel b.fc\nask(a, b)", False, id="one loses a layer"),
+        pytest.param(
+            "a = nn.Sequential(Net(4))\nb = copy.deepcopy(a)\na.append(Net(2))\nask(a, b)", False, id="one gets more"
+        ),
+        pytest.param(
+            "a = Net(4)\nb = copy.deepcopy(a)\nb.fc.register_parameter('w', None)\nask(a, b)", False, id="in a layer"
+        ),
+        pytest.param(
+            "a = Net(4)\nb = copy.deepcopy(a)\nnn.utils.weight_norm(a.fc)\nask(a, b)", False, id="reparametrized"
+        ),
+        pytest.param("kept = []\na = Net(4)\nb = copy.deepcopy(a)\nkept.append(a)\nask(a, b)", True, id="one is kept"),
+        pytest.param(
+            "def f(n): return Net(n)\na, b = f(4), f(5)\nask(a, b)", False, id="of other arguments of a function"
+        ),
+        pytest.param(
+            "def f(n): return Net(n)\na, b = f(4), f(4)\nask(a, b)", True, id="of the arguments of a function"
+        ),
+        pytest.param(
+            "def f(n): return Net(n)\na, c = f(4), f(5)\nb = copy.deepcopy(a)\nask(a, b)",
+            True,
+            id="a copy, as others are made",
+        ),
+        pytest.param(
+            "def f(n): return Net(n)\ndef g(n): return f(n)\na, b = g(4), g(5)\nask(a, b)", False, id="of two functions"
+        ),
         pytest.param("a, b = Net(4), nn.Linear(4, 4)\nask(a, b)", False, id="of other classes"),
         pytest.param(
             "def f(a, b): ask(a, b)\nm = Net(4)\nf(m, copy.deepcopy(m))\nf(m.fc, m.fc)", True, id="in each call"

@@ -184,8 +184,8 @@ class Elementwise:
     def _copied(self, column: Column, value: ast.expr) -> list[Step]:
         """``t.copy_(a * p + b * t)`` as operations in place, each of which rounds as those of the expression do."""
         made = self._tensors(value)
-        if not isinstance(made, Applied):
-            raise self._no_form(value)
+        if isinstance(made, Column):
+            return [Change("copy_", column, made)]
         if made.name == "mul" and self._is_of(column, made.left) and isinstance(made.right, str):
             return [Change("mul_", column, made.right)]
         sides = [(made.left, made.right), (made.right, made.left)] if made.name == "add" else [(made.left, made.right)]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, words
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, LOOPS, last_name, walk
-from codemods.dataflow.values import owner_of, without_none
+from codemods.dataflow.values import library_names, owner_of, without_none
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.models.alike import Alike
 from codemods.facts.precision.presence import other_precision
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _PARAMETERS = words("parameters named_parameters")
+_CASTS = words("half bfloat16")
+_SETTERS = words("torch.set_default_dtype")
+_IN_16_BITS = words("torch.float16 torch.half torch.bfloat16")
 _STATES = words("state_dict buffers named_buffers")
 
 
@@ -158,11 +162,24 @@ class _Reader:
         yield self._why_half()
 
     def _why_half(self) -> Reason | None:
-        chosen = other_precision(self._script)
-        if chosen is None or last_name(chosen[0].func) != "half":
+        cast = self._cast_to_16_bits()
+        if cast is None:
             return None
-        text = f"weights may be in fp16 ({HERE}), where the CPU rounds what a list is multiplied by"
-        return Reason("other-precision", text, (at(module_of(self._flow, chosen[0]), chosen[0]),))
+        text = f"weights may be in 16 bits ({HERE}), where the CPU rounds what a list is multiplied by"
+        return Reason("other-precision", text, (at(module_of(self._flow, cast), cast),))
+
+    def _cast_to_16_bits(self) -> ast.Call | None:
+        chosen = other_precision(self._script)
+        if chosen is not None and last_name(chosen[0].func) in _CASTS:
+            return chosen[0]
+        for module in self._script.modules:
+            for call in module.nodes(ast.Call):
+                is_of_model = isinstance(call.func, ast.Attribute) and call.func.attr == "to"
+                is_of_model = is_of_model and any(map(self._is_model, self._flow.values(call.func.value)))  # type: ignore[attr-defined]
+                given = {each.name for one in arguments_of(call) for each in self._flow.values(one)}
+                if given & _IN_16_BITS and (is_of_model or library_names(self._flow.values(call.func)) & _SETTERS):
+                    return call
+        return None
 
     def _why_not_paired(self, found: ManualUpdate) -> Reason | None:
         """Why the models may have other numbers of parameters: ``zip`` ends with the shorter one."""
