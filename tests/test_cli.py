@@ -702,7 +702,7 @@ def test_what_is_not_fit_is_not_applied(
 
     assert torchfast("rewrite", "train.py", "--verify", "--apply", *BITWISE).code == 1
     assert torchfast("rewrite", "train.py", "--verify", "--output", "fast.py", *BITWISE).code == 1
-    assert len(judged) == 2
+    assert sum(not plan.speed_only for plan in judged) == 2
     assert naive.read_text() == NAIVE
     assert not (naive.parent / "fast.py").exists()
 
@@ -990,8 +990,9 @@ def test_rewrite_runs_scripts_as_was_asked(
 ) -> None:
     answer = torchfast("rewrite", "train.py", "--verify", *BITWISE, *option)
 
-    assert (answer.code, answer.err) == (1, "")
-    (plan,) = plans
+    assert answer.code == 1
+    plan, *others = plans
+    assert all(each.speed_only for each in others)  # which change makes it slower?
     assert {name: getattr(plan, name) for name in OPTIONS[option]} == OPTIONS[option]
     assert naive.read_text() == NAIVE
 
