@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import is_name, walk
+from codemods.dataflow.source import is_name, lasting, walk
 from codemods.dataflow.values import Literal
 
 if TYPE_CHECKING:
@@ -84,16 +84,24 @@ class Bindings:
     def _attribute(self, attribute: str, module: Module, node: ast.AST) -> Iterator[tuple[Module, ast.expr | None]]:
         """What ``self.x`` is given in the class; where another class or function writes it, nothing is certain."""
         class_ = _class_around(module, node)
-        for where in self._flow.modules:
-            for store in where.nodes(ast.Attribute):
-                if store.attr == attribute and isinstance(store.ctx, ast.Store):
-                    is_self = isinstance(store.value, ast.Name) and store.value.id == "self"
-                    other = _class_around(where, store)
-                    if is_self and class_ is not None and other is not None and not self._are_kin(class_, other):
-                        continue
-                    own = is_self and other is class_
-                    yield where, self.given(where, store) if own else None
+        for where, store in self._stored_attributes.get(attribute, ()):
+            is_self = isinstance(store.value, ast.Name) and store.value.id == "self"
+            other = _class_around(where, store)
+            if is_self and class_ is not None and other is not None and not self._are_kin(class_, other):
+                continue
+            own = is_self and other is class_
+            yield where, self.given(where, store) if own else None
 
+    @cached_property
+    def _stored_attributes(self) -> dict[str, list[tuple[Module, ast.Attribute]]]:
+        found: dict[str, list[tuple[Module, ast.Attribute]]] = {}
+        for module in self._flow.modules:
+            for store in module.nodes(ast.Attribute):
+                if isinstance(store.ctx, ast.Store):
+                    found.setdefault(store.attr, []).append((module, store))
+        return found
+
+    @lasting
     def _are_kin(self, one: ast.ClassDef, other: ast.ClassDef) -> bool:
         """Whether an object may be of both classes: of others that derive from one of them too."""
         if one is other:

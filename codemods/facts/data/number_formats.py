@@ -41,6 +41,7 @@ _MOVE_FIRST = "move the batch first, and convert it on the device"
 _IN_DATA_SET = "convert it in the data set"
 
 
+@lasting
 def why_cast(loader: Loader, move: Transfer) -> Reason | None:
     """Why a cast of the loader's batch makes a new tensor on the host before the move; None where surely none does."""
     for cast in _casts(loader, move):
@@ -58,6 +59,7 @@ def why_cast(loader: Loader, move: Transfer) -> Reason | None:
     return None
 
 
+@lasting
 def why_converted(loader: Loader) -> Reason | None:
     """Why each batch of the loader is converted on the host before it is moved; None where some is moved as it came."""
     reasons = [why_cast(loader, each) for each in loader.moves]
@@ -90,6 +92,7 @@ def _place(value: Value) -> tuple[int, int]:
 # The formats of batches.
 
 
+@lasting
 def _format_of_part(loader: Loader, place: int | str | None) -> str | None:
     """The number format of a part of each batch; None where that is not known."""
     collate = loader.arguments.get("collate_fn")
@@ -178,12 +181,14 @@ class NumberFormats:
         self._flow = flow
         self._arrays = Arrays(flow)
 
+    @lasting
     def of(self, module: Module, node: ast.expr) -> str | None:
         """The format of the tensor or array that the expression is, or of what is collated of its numbers."""
         places = closure([_Place(module, node)], self._same)
         found = {self._made(each) for each in places if not self._same(each)}
         return found.pop() if len(found) == 1 else None
 
+    @lasting
     def _same(self, place: _Place) -> list[_Place]:
         """The expressions one of which has the format of this one: what a name is given, that of which it is a view."""
         module, node = place
@@ -197,6 +202,7 @@ class NumberFormats:
                 return [_Place(module, owner)] if is_method and keeps_format(method) else []
         return []
 
+    @lasting
     def _made(self, place: _Place) -> str | None:
         module, node = place
         match node:
