@@ -29,6 +29,7 @@ from codemods.library.removed import (
     NO_NEXT,
     PYTHON,
     STATIC,
+    may_be_removed,
     removed,
     removed_argument,
     removed_modules,
@@ -180,7 +181,7 @@ def _broken(flow: Flow, module: Module, target: Target) -> tuple[_Broken, ...]:
     """What fails in the module if it is evaluated, in the order of the text."""
     found = [
         _Broken(node, subject, what, since)
-        for node in module.nodes(ast.Import, ast.ImportFrom, ast.Call, ast.Subscript, ast.Name)
+        for node in module.nodes(ast.Import, ast.ImportFrom, ast.Call, ast.Subscript, ast.Attribute, ast.Name)
         for since, subject, what in _failures(flow, module, node)
         if target.may_be(since)
     ]
@@ -223,6 +224,8 @@ def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Versi
         index = ast.unparse(node.slice)
         old = f".data[{index}]" if ".data" in ast.unparse(node) else f"[{index}]"
         yield NO_ITEM, ast.unparse(node), f": a loss has no dimensions, write .item() instead of {old}"
+    elif isinstance(node, ast.Attribute) and may_be_removed(node.attr):
+        yield from _failing_attribute(flow, module, node)
     elif isinstance(node, ast.Name) and node.id in BUILTINS_OF_PYTHON_2 and _is_bound_nowhere(flow, module, node):
         yield PYTHON, "", f"Python 3 has no {node.id}"
 
@@ -266,6 +269,16 @@ def _failing_call(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, st
                 "",
                 f"{class_.name} is an autograd function of the old kind: its methods have to be static",
             )
+
+
+def _failing_attribute(flow: Flow, module: Module, node: ast.Attribute) -> Iterator[tuple[Version, str, str]]:
+    """A name of a module that is gone, where it is not called: ``isinstance(x, collections.Iterable)``."""
+    above = module.parent(node)
+    values = flow.values(node)
+    value = next(iter(values)) if len(values) == 1 else NONE
+    gone = removed(value.name) if isinstance(value, External) else None
+    if gone is not None and not gone.is_importable and not (isinstance(above, ast.Call) and above.func is node):
+        yield gone.since, value.name, f" fails: {gone.instead}"
 
 
 def _failing_arguments(name: str, node: ast.Call) -> Iterator[tuple[Version, str, str]]:
@@ -375,6 +388,8 @@ class _Course:
 
     def _may_pass_over(self, module: Module, above: ast.AST, below: ast.AST) -> bool:
         """Whether a node may go on without what stands directly below it."""
+        if isinstance(above, ast.BoolOp) and below is above.values[0]:
+            return False
         if not isinstance(above, ast.If):
             return isinstance(above, _SKIPPABLE) or _catches_errors(above)
         return (

@@ -55,7 +55,18 @@ torchvision.transforms 1.13     it is called RandomResizedCrop now
     RandomSizedCrop
 torchtext.data 1.11     it is gone since torchtext 0.12
     BPTTIterator BucketIterator Field Iterator LabelField TabularDataset
+collections 1.11    it is in collections.abc alone since Python 3.10
+    Awaitable Coroutine AsyncIterable AsyncIterator AsyncGenerator Hashable Iterable Iterator Generator Reversible Sized
+    Container Callable Collection Set MutableSet Mapping MutableMapping MappingView KeysView ItemsView ValuesView
+    Sequence MutableSequence ByteString
+skimage.measure 1.11    it is skimage.metrics.structural_similarity since scikit-image 0.18
+    compare_ssim
+skimage.measure 1.11    it is skimage.metrics.peak_signal_noise_ratio since scikit-image 0.18
+    compare_psnr
+skimage.measure 1.11    it is skimage.metrics.mean_squared_error since scikit-image 0.18
+    compare_mse
 """
+"""The torch of what no torch has is the first for Python 3.10: an older one may run where it is there yet."""
 _MODULES = """
 2.0     torch._six
 1.0     torch.legacy torch.utils.ffi
@@ -86,6 +97,11 @@ BUILTINS_OF_PYTHON_2 = frozenset({"raw_input", "unicode", "xrange"})
 def removed(name: str) -> Removed | None:
     """What became of the class or function of that qualified name; None where it is still there, as far as is known."""
     return _REMOVED.get(name)
+
+
+def may_be_removed(attribute: str) -> bool:
+    """Whether something of that name is gone from one of the packages."""
+    return attribute in _LAST_NAMES
 
 
 def removed_argument(name: str, argument: str) -> Removed | None:
@@ -127,6 +143,7 @@ def _read(table: str) -> dict[str, Removed]:
 
 
 _REMOVED = _read(_FUNCTIONS)
+_LAST_NAMES = frozenset(each.rpartition(".")[2] for each in _REMOVED)
 _REMOVED_ARGUMENTS = _read(_ARGUMENTS)
 _REMOVED_MODULES = {
     module: _version(version)

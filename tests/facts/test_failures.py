@@ -34,6 +34,13 @@ def fails(
         pytest.param("def f():\n    return f()\nif f():\n    print(loss[0])", id="if a function says so"),
         pytest.param("try:\n    print(loss[0])\nexcept IndexError:\n    pass", id="the script goes on"),
         pytest.param("from torchvision import models", id="an import that there is"),
+        pytest.param("import collections\nprint(collections.OrderedDict)", id="a name that is there yet"),
+        pytest.param("import collections.abc\nprint(collections.abc.Iterable)", id="a name that has moved there"),
+        pytest.param(
+            "try:\n    from collections.abc import Mapping\nexcept ImportError:\n    from collections import Mapping",
+            id="an import for an older Python",
+        ),
+        pytest.param("import collections\nprint(flag and collections.Iterable)", id="only if something holds"),
     ],
 )
 def test_nothing_surely_fails(body: str) -> None:
@@ -54,6 +61,13 @@ def test_nothing_surely_fails(body: str) -> None:
         ),
         pytest.param("for i in range(3):\n    print(loss.data[0])", "loss.data[0]", id="in a loop"),
         pytest.param("from torchtext.data import Field", "Field", id="an import of what is gone"),
+        pytest.param("from collections import Iterable, namedtuple", "Iterable", id="an import of what Python has not"),
+        pytest.param(
+            "import collections\nif isinstance(flag, collections.Iterable) and len(flag) == 2:\n    print(flag)",
+            "collections.Iterable",
+            id="an attribute of a module, first of what is asked",
+        ),
+        pytest.param("from skimage.measure import compare_ssim", "compare_ssim", id="an import of another library"),
         pytest.param("if flag:\n    print(loss[0])\nelse:\n    print(loss[0])", "loss[0]", id="on each way"),
         pytest.param(
             "def f():\n    print(loss[0])\nif flag:\n    f()\nelse:\n    f()", "loss[0]", id="called on each way"
@@ -87,6 +101,8 @@ def test_what_surely_fails(body: str, subject: str) -> None:
 
 
 def test_an_old_torch_may_have_it() -> None:
+    assert fails("from collections import Mapping", Target((1, 10))) is None
+    assert fails("from collections import Mapping", Target((1, 11))) is not None
     assert fails("print(loss[0])", Target(below=(0, 4))) is None
     assert fails("print(loss[0])", Target((1, 0))) is not None
 
