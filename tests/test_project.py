@@ -10,7 +10,10 @@ from autotune_rewrite.project import files
 from autotune_rewrite.project.programs import Part, Project, projects
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.conftest import Answer
 
 
 @pytest.fixture
@@ -260,9 +263,25 @@ def test_names_tell_files_of_one_name_apart(tree: Path) -> None:
 
 def test_a_library_that_lies_beside_the_script_is_not_followed(tree: Path) -> None:
     write(tree, train="import big\nimport transformers", big__init="", transformers__init="")
-    write(tree, **{f"big__module{number}": "" for number in range(100)})
+    write(tree, **{f"big__module{number}": "" for number in range(250)})
 
-    assert together(projects(["train.py"])) == [{"train.py"}]
+    found = projects(["train.py"])
+
+    assert together(found) == [{"train.py"}]
+    assert part(found, "train.py").unread == (("big", 251),)
+
+
+def test_a_library_that_is_not_followed_is_named(torchfast: Callable[..., Answer], tree: Path) -> None:
+    write(tree, train="import torch\nfrom big import module1", big__init="")
+    write(tree, **{f"big__module{number}": "import torch" for number in range(250)})
+
+    done = torchfast("check", "train.py")
+
+    assert (done.code, done.out) == (0, "")
+    assert (
+        done.err
+        == "note: big is not followed from what imports it, as it has 251 files: name it to have them checked\n"
+    )
 
 
 def test_what_git_ignores_and_environments_import_is_nobody_s_business(tree: Path) -> None:

@@ -32,7 +32,7 @@ _ENTRIES = 20_000
 """Files and directories that are looked at in a project, at most; the nearer ones first."""
 _ENTRIES_OF_CODE = 1_000
 """A directory with more entries holds data."""
-_FILES_OF_A_LIBRARY = 100
+_FILES_OF_A_LIBRARY = 250
 """A package with more files is a library that the project uses, though it lies beside it, and is not followed."""
 _LIBRARIES = {each.partition(".")[0] for each in FRAMEWORKS} | {
     *("torch", "torchvision", "torchaudio", "torchtext", "timm", "transformers", "numpy", "scipy", "sklearn"),
@@ -89,6 +89,8 @@ class Part(NamedTuple):
     """Whether it is run itself."""
     local: tuple[tuple[str, str], ...] = ()
     """First parts of dotted names in its imports, and the names in the project that they stand for."""
+    unread: tuple[tuple[str, int], ...] = ()
+    """Packages of the project that it imports and that are too large to be followed, each with its number of files."""
 
 
 class Project(NamedTuple):
@@ -174,6 +176,7 @@ class _Tree:
         self._edges: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._local: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
         self._known: dict[tuple[str, _Search], _Imported] = {}
+        self._unread: defaultdict[str, dict[str, None]] = defaultdict(dict)
 
     def _top_below(self, directory: str, top: str) -> str:
         """The top for a directory in a project: that project's, unless a project of its own lies there."""
@@ -289,8 +292,7 @@ class _Tree:
         regular = (
             each for each in places if self._module(each) is not None and (not is_beside or each in {hidden, *sure})
         )
-        place = next(regular, None) or next((each for each in places if each in self._directories), None)
-        return None if place is None or self._is_library(place) else place
+        return next(regular, None) or next((each for each in places if each in self._directories), None)
 
     def _imported(self, path: str, search: _Search) -> _Imported:
         """What a file imports; each script that imports the file itself asks again."""
@@ -311,6 +313,9 @@ class _Tree:
             else:
                 start = self._found(parts[0], search, parts[1:2] or names)
                 if start is None:
+                    continue
+                if self._is_library(start):
+                    self._unread[path][start] = None
                     continue
                 place, below = start, parts[1:]
                 local[parts[0], place] = None
@@ -419,7 +424,7 @@ class _Tree:
     def _project(self, group: list[str], asked: set[str]) -> Project:
         has_torch = any(b"torch" in self._read(path) for path in group)
         if len(group) == 1:
-            return Project((Part(self._shown(group[0])),), has_torch)
+            return Project((Part(self._shown(group[0]), unread=self._not_followed(group[0])),), has_torch)
         base = os.path.dirname(os.path.commonpath([os.path.dirname(path) for path in group]))  # noqa: PTH120
         entries = self._scripts.intersection(group) or group
         parts = [
@@ -430,11 +435,15 @@ class _Tree:
                 is_package=os.path.basename(path) == "__init__.py",  # noqa: PTH119
                 is_entry=path in entries,
                 local=tuple((head, _name(place, base)) for head, place in self._local[path].items() if place),
+                unread=self._not_followed(path),
             )
             for path in group
         ]
         # The scripts first, so that what they import is defined before it is used.
         return Project(tuple(sorted(parts, key=lambda each: not each.is_entry)), has_torch)
+
+    def _not_followed(self, path: str) -> tuple[tuple[str, int], ...]:
+        return tuple((self._shown(each), self._directories.get(each, 0)) for each in self._unread[path])
 
     def _shown(self, path: str) -> str:
         """The path as the user wrote it; of another file, as the user would."""

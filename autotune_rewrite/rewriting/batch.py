@@ -315,7 +315,17 @@ def process_read(  # noqa: PLR0913 - as the command line has these options
         results += map(
             _result, asked, _found([text for _, text in texts], check=check, ask=ask, fixes=fixes, units=units)
         )
-    return results
+    unread = {part.path: part.unread for part, _ in parts}
+    return [each if isinstance(each, FileError) else _with_unread(each, unread[each.source.path]) for each in results]
+
+
+def _with_unread(done: Done, packages: Iterable[tuple[str, int]]) -> Done:
+    """What became of a file, with a note for each package that was too large to be read with it."""
+    notes = tuple(
+        f"{package} is not followed from what imports it, as it has {files} files: name it to have them checked"
+        for package, files in packages
+    )
+    return replace(done, rewrite=replace(done.rewrite, notes=(*done.rewrite.notes, *notes))) if notes else done
 
 
 def _found(

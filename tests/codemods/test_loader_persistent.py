@@ -177,6 +177,14 @@ LEFT = {
         ),
         "one is made for each item of a list, and the workers of all would stay (line 14)",
     ),
+    "one is kept for each of as many as an object says": (
+        (
+            "import argparse\nfolds = argparse.ArgumentParser().parse_args()\nloaders = []\n"
+            "for fold in range(folds.number):\n    loaders.append(DataLoader(data, 64, num_workers=2))\n"
+            "for epoch in range(9):\n    for loader in loaders:\n        for x, y in loader:\n            print(x)\n"
+        ),
+        "one is made for each item of a list, and the workers of all would stay (line 16)",
+    ),
     "one is made for each split, in each epoch": (
         (
             "for epoch in range(9):\n    for split in ['train', 'val']:\n"

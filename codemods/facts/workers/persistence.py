@@ -145,7 +145,8 @@ def _are_few(flow: Flow, items: ast.expr) -> bool:
     if isinstance(items, ast.Call) and isinstance(items.func, ast.Attribute) and items.func.attr in _OF_DICTIONARIES:
         items = items.func.value
     if isinstance(items, ast.Call) and [each.name for each in flow.values(items.func)] == ["builtins.range"]:
-        return len(items.args) == 1 and getattr(items.args[0], "value", _MOST_TOGETHER + 1) <= _MOST_TOGETHER
+        (number, *others) = [each.value if isinstance(each, ast.Constant) else None for each in items.args] or [None]
+        return not others and isinstance(number, int) and number <= _MOST_TOGETHER
     found = flow.values(items)
     keys = [flow.keys(each) for each in found if isinstance(each, Container)]
     return len(keys) == len(found) > 0 and all(len(each) <= _MOST_TOGETHER and None not in each for each in keys)
