@@ -70,6 +70,21 @@ CONDITIONS = {
         "True",
     ),
     "it is moved where it is returned": ("def make():\n    return resnet18().cuda()\nmodel = make()\n", "True"),
+    "it is moved where it is made, in one of several returns": (
+        "def make(name):\n    if name == 'a':\n        return resnet18().cuda()\n    if name == 'b':\n"
+        "        model = resnet18(num_classes=2)\n        model = model.cuda()\n        return model\n"
+        "    raise ValueError(name)\nmodel = make(input())\n",
+        "True",
+    ),
+    "another one takes its place on one way": (
+        "model = resnet18().cuda()\nif input():\n    model = resnet18(num_classes=2).cuda()\n",
+        "True",
+    ),
+    "one of two is made and moved in one expression": (
+        "from torchvision.models import resnet50\nwhile True:\n"
+        "    model = (resnet18() if input() else resnet50()).cuda()\n    if model.fc.in_features:\n        break\n",
+        "True",
+    ),
     "a layer was replaced before": ("model = resnet18()\nmodel.fc = nn.Linear(512, 2)\nmodel.cuda()\n", "True"),
     "a layer is replaced by one that is moved": (
         "model = resnet18().cuda()\nmodel.fc = nn.Linear(512, 2).cuda()\n",
@@ -218,6 +233,29 @@ LEFT = {
     "the model is perhaps moved": (
         "import sys\nmodel = resnet18()\nif len(sys.argv) > 1:\n    model.cuda()\n" + ADAM,
         f"its model is not seen to be on the device already when it is made (line 9): {LATER}",
+    ),
+    "the optimizer is made before, on one way": (
+        "def make(small):\n    if small:\n        model = resnet18(num_classes=2)\n"
+        "        optimizer = optim.Adam(model.parameters())\n        model.cuda()\n        return model, optimizer\n"
+        "    return None, None\nmodel, optimizer = make(input())\n",
+        f"its model is not seen to be on the device already when it is made (line 10): {LATER}",
+    ),
+    "the model makes it when it is made": (
+        "class Layer(nn.Linear):\n    def __init__(self, n):\n        super().__init__(n, n)\n"
+        "        self.step = optim.Adam(self.parameters())\n"
+        "model = nn.Sequential(Layer(8).cuda())\noptimizer = model[0].step\n",
+        f"its model is not seen to be on the device already when it is made (line 10): {LATER}",
+    ),
+    "the model makes it in its constructor, which a function runs that moves it": (
+        "class Layer(nn.Linear):\n    def __init__(self, n):\n        super().__init__(n, n)\n"
+        "        self.step = optim.Adam(self.parameters())\ndef make():\n    model = Layer(8)\n    model.cuda()\n"
+        "    return model\nmodel = make()\noptimizer = model.step\n",
+        f"its model is not seen to be on the device already when it is made (line 12): {LATER}",
+    ),
+    "a function returns it before it is moved": (
+        "def make(small):\n    if small:\n        model = resnet18()\n        if small > 1:\n            return model\n"
+        "        return model.cuda()\n    raise ValueError\nmodel = make(2)\n" + ADAM,
+        f"its model is not seen to be on the device already when it is made (line 11): {LATER}",
     ),
     "the function that makes the optimizer is called before the model is moved": (
         "def make(model):\n    return optim.Adam(model.parameters())\nmodel = resnet18()\noptimizer = make(model)\n"

@@ -7,9 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.placement import dominates, means_the_same
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Choice, Container, Instance, Literal, Method, Plain, Unknown, in_order, owner_of
+from codemods.dataflow.values import (
+    Choice,
+    Container,
+    Instance,
+    Literal,
+    Method,
+    Plain,
+    Unknown,
+    in_order,
+    owner_of,
+    without_none,
+)
 from codemods.facts.devices.cuda_condition import of_move
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
@@ -32,6 +44,7 @@ if TYPE_CHECKING:
 _OF_MODEL = frozenset({"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"})
 _SETTINGS = (Literal, Plain, Choice)
 """What stands beside the parameters of a group: a learning rate, a decay."""
+_LEAVING = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 _OTHERS = frozenset({"xpu", "(accelerator)"})
 """Devices on which an optimizer that is told not to be fused steps tensor by tensor, which it would not do else."""
 
@@ -118,7 +131,10 @@ def _test(script: Script, made: Construction, model: Value, place: ast.stmt) -> 
             return Reason("unknown-device", text, (at(unknown.module, unknown.call),))
         return Reason("no-cuda", "its model is not moved to CUDA in this file")
     before = [
-        each for each in to_cuda if any(way.has_run(made.module, place) for way in _ways(script, each, model, to_cuda))
+        each
+        for each in to_cuda
+        if any(way.has_run(made.module, place) for way in _ways(script, each, model, to_cuda))
+        or _is_moved_where_made(script, each, model, place)
     ]
     if not before:
         last = to_cuda[-1]
@@ -215,8 +231,8 @@ def _are_made_in(suite: Sequence[ast.stmt], models: Values) -> bool:
     return bool(sites) and all(site is not None and any(_holds(each, site) for each in suite) for site in sites)
 
 
-def _holds(statement: ast.stmt, node: ast.AST) -> bool:
-    return any(each is node for each in walk(statement))
+def _holds(part: ast.AST, node: ast.AST) -> bool:
+    return any(each is node for each in walk(part))
 
 
 def _ways(script: Script, move: Transfer, model: Value, others: Sequence[Transfer]) -> Iterator[_Way]:
@@ -225,6 +241,57 @@ def _ways(script: Script, move: Transfer, model: Value, others: Sequence[Transfe
     mine = moved & frozenset(_owners(script, model)) or moved
     anchors = (_lifted(move, others), _lifted(move, others, mine))
     yield from (_Way(script.flow, mine, move.module, each) for each in dict.fromkeys(anchors))
+
+
+def _is_moved_where_made(script: Script, move: Transfer, model: Value, place: ast.stmt) -> bool:
+    """Whether the model is moved before anything but the statements from its making to the move has it.
+
+    ``return Net().to(device)`` in one branch of a function that returns others in the other branches.
+    """
+    module, site = move.module, model.site
+    if site is None or not module.holds(site) or module.function(site) is not module.function(move.call):
+        return False
+    anchor = _lifted(move, [move])
+    suite = module.suite(anchor)
+    first = next((each for each in suite if _holds(each, site)), None)
+    is_alone = without_none(script.flow.values(move.receiver)) == {model} and first is module.statement(site)
+    if first is None or not (_is_made_in(script, move, model) or (is_alone and not move.may_fail_unseen(place))):
+        return False
+    between = suite[suite.index(first) : suite.index(anchor) + 1]
+    moving = module.statement(move.call)
+    leaves = any(
+        each is not moving and _start(each) < _start(moving) for part in between for each in own(part, *_LEAVING)
+    )
+    return bool(between) and not leaves and not _may_run_in(script.flow, place, between)
+
+
+def _may_run_in(flow: Flow, place: ast.stmt, stretch: Sequence[ast.stmt]) -> bool:
+    """Whether the place is in the statements, or in what these call, such as a constructor of the project."""
+
+    def callers(node: ast.AST) -> list[ast.expr]:
+        function = module_of(flow, node).function(node)
+        return [] if function is None else list(places_that_run(flow, function))
+
+    ways = list(closure(list[ast.AST]([place]), callers))
+    functions = [module_of(flow, each).function(each) for each in ways]
+    is_seen = not any(each is not None and flow.escapes(each) for each in functions)
+    return not is_seen or any(_holds(part, each) for part in stretch for each in ways)
+
+
+def _start(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _is_made_in(script: Script, move: Transfer, model: Value) -> bool:
+    """``Net().to(device)``, ``(Net() if deep else Small()).to(device)``: nothing has the model before."""
+    arms = [move.receiver]
+    while any(isinstance(each, ast.IfExp) for each in arms):
+        arms = [
+            part for each in arms for part in ((each.body, each.orelse) if isinstance(each, ast.IfExp) else (each,))
+        ]
+    owners = frozenset(_owners(script, model))
+    made = [each for each in arms if model.site is not None and _holds(each, model.site)]
+    return bool(made) and all(without_none(script.flow.values(each)) <= owners for each in made)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +334,7 @@ class _Way:
         is_made_there = bool(made) and all(each is not None and self._runs_only_in(each, mover) for each in made)
         function = module.function(place)
         is_inside = function is not None and (function is mover or function in Reach(self.flow).functions([mover]))
-        return is_made_there and not is_inside
+        return is_made_there and not is_inside and not _may_run_in(self.flow, place, mover.body)
 
     def _runs_only_in(self, node: ast.AST, mover: FunctionNode, seen: frozenset[ast.AST] = frozenset()) -> bool:
         """Whether the node stands in the function, or in one that only it calls: ``self.model = self.build()``."""
