@@ -73,6 +73,10 @@ class ForwardAnalysis(Generic[Held]):
         """What the elements of an expression hold that is iterated over, or unpacked."""
         return self.of(node)
 
+    def iterated(self, target: ast.expr, node: ast.expr) -> None:
+        """The target of a loop is bound to each element of what is iterated over."""
+        self.bind(target, self.element(node))
+
     def unpacked(self, node: ast.expr, count: int) -> Sequence[Held]:
         """What that many elements of an expression hold, where it is not written out as so many."""
         return [self.element(node)] * count
@@ -317,7 +321,7 @@ class ForwardAnalysis(Generic[Held]):
             if isinstance(statement, ast.While):
                 self._carry_out(statement.test)
             else:
-                self.bind(statement.target, self.element(statement.iter))
+                self.iterated(statement.target, statement.iter)
             self.run(statement.body)
             self._loops.pop()
             again = self._joined(start, self._names, loop.continues)
@@ -413,7 +417,7 @@ class ForwardAnalysis(Generic[Held]):
         """What the items hold that a comprehension makes: of a dictionary, its values."""
         around = self._copy()
         for generator in node.generators:
-            self.bind(generator.target, self.element(generator.iter))
+            self.iterated(generator.target, generator.iter)
         held = self.of(node.value if isinstance(node, ast.DictComp) else node.elt)
         self._names = around
         return held
@@ -446,7 +450,7 @@ class ForwardAnalysis(Generic[Held]):
         around = self._copy()
         for generator in node.generators:
             self._carry_out_parts(generator.iter, certain=False)
-            self.bind(generator.target, self.element(generator.iter))
+            self.iterated(generator.target, generator.iter)
             for condition in generator.ifs:
                 self._carry_out_parts(condition, certain=False)
         for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):

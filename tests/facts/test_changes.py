@@ -59,6 +59,16 @@ def changes(body: str, *, stay: bool = False) -> bool:
         pytest.param("next(self.steps)", id="an iterator"),
         pytest.param("for each in self.items:\n    each['seen'] = index", id="what a loop hands out"),
         pytest.param("for i, each in enumerate(self.items):\n    each['seen'] = i", id="what enumerate hands out"),
+        pytest.param("for a, b in zip([{}], self.items):\n    b['seen'] = a", id="the part of zip that is its own"),
+        pytest.param("x = self.array[index]\nif index:\n    x = x.copy()\nx -= 1", id="a copy on one way alone"),
+        pytest.param(
+            "x = self.array[index].copy()\nfor _ in range(2):\n    x -= 1\n    x = self.array[index]",
+            id="a view in the second pass of a loop",
+        ),
+        pytest.param("x = self.array[index]\ndef inner():\n    x[0] = 1\ninner()", id="a function within"),
+        pytest.param(
+            "def inner():\n    x = self.array[index]\n    x[0] = 1\ninner()", id="a view in a function within"
+        ),
         pytest.param("for key, each in self.cache.items():\n    each.append(key)", id="the values of a dict"),
         pytest.param("global STATE\nSTATE = {}", id="a global name"),
         pytest.param("STATE['last'] = index", id="a dict of the module"),
@@ -76,6 +86,17 @@ def test_reading_changes_what_others_see(body: str) -> None:
         pytest.param("x = self.array[index].copy()\nx[0] = 1", id="a copy of an array"),
         pytest.param("x = self.tensor[index].clone()\nx.mul_(2)", id="a copy of a tensor"),
         pytest.param("x = self.array[index]\nx = x - 1", id="a new array"),
+        pytest.param("x = self.array[index]\nif index:\n    x = x - 1\n    x /= 2", id="a new array in a branch"),
+        pytest.param(
+            "x = self.array[index]\nif index:\n    x = x - 1\nelse:\n    x = x.copy()\nx /= 2",
+            id="a new array on each way",
+        ),
+        pytest.param(
+            "for a, b in zip(torch.ones(2), self.items):\n    a.sub_(len(b))", id="the part of zip that is new"
+        ),
+        pytest.param(
+            "for i, a in enumerate(np.ones(2)):\n    a -= self.count", id="what enumerate hands out of a new one"
+        ),
         pytest.param("x = self.array[self.array > 0]\nx += 1", id="what a mask selects"),
         pytest.param("x = self.array[[0, 1]]\nx += 1", id="what a list selects"),
         pytest.param("x = []\nx.append(index)", id="a list of its own"),

@@ -31,6 +31,23 @@ EPOCHS = "for epoch in range(3):\n    for x in loader:\n        pass\n"
 FIT = "def fit(loader):\n    for epoch in range(3):\n        for x in loader:\n            pass\n"
 
 
+FILLED = f"""\
+{FIT}
+class Held(Dataset):
+    def __init__(self, x):
+        self.x = x
+    def __len__(self):
+        return 9
+    def __getitem__(self, index):
+        return self.x[index]
+kept = torch.zeros(9)
+def make():
+    {{}}
+    return x
+"""
+BETWEEN = "loader = DataLoader(Held(make()), num_workers=2)\nfit(loader)\nmake()\nfit(loader)\n"
+
+
 def why(body: str, **others: str) -> str | None:
     known = script(HEAD + body, **others)
     reason = why_workers_end(known, worker_code(known.flow, known.loaders[0]))
@@ -65,6 +82,7 @@ def why(body: str, **others: str) -> str | None:
             id="it is changed for another loader",
         ),
         pytest.param(f"{LOADER}first = next(iter(loader))\n{EPOCHS}", id="the first batch before"),
+        pytest.param(FILLED.format("x = torch.zeros(9)\n    x[0] = 1") + BETWEEN, id="a function fills what it makes"),
     ],
 )
 def test_they_can(body: str) -> None:
@@ -109,6 +127,20 @@ def test_they_can(body: str) -> None:
             f"{LOADER}for epoch in range(3):\n    data.items = [epoch]\n    for x in loader:\n        pass\n",
             "dataset-changes",
             id="an attribute changes between epochs",
+        ),
+        pytest.param(
+            FILLED.format(
+                "x = torch.zeros(9)\n    loader = DataLoader(Held(x), num_workers=2)\n"
+                "    fit(loader)\n    x[0] = 1\n    fit(loader)"
+            )
+            + "make()\n",
+            "dataset-changes",
+            id="a function fills what it has made a loader of",
+        ),
+        pytest.param(
+            FILLED.format("x = torch.as_tensor(kept)\n    x[0] = 1") + BETWEEN,
+            "dataset-changes",
+            id="what a function makes may be in the memory of another",
         ),
         pytest.param(
             f"{LOADER}for x in loader:\n    for y in loader:\n        pass\n",

@@ -1,19 +1,21 @@
 """Where reading an item changes what other readings see: the data set, the script, or an array that either holds.
 
-A worker changes its own copy. What a name of a function shares with the data set is followed in the order of the text:
-``points = self.points[index]`` is a view of an array, and ``points *= 0.5`` changes the data set.
+A worker changes its own copy. What a name of a function shares with the data set is followed on every way through it:
+``points = self.points[index]`` is a view of an array, and ``points *= 0.5`` changes the data set; after
+``points = points - 1`` it does not.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.signatures import argument_of, signature
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import (
     NOTHING,
     Choice,
@@ -31,6 +33,7 @@ from codemods.dataflow.values import (
     library_names,
     without_none,
 )
+from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.obstacles import opens
 from codemods.facts.workers.shared_state import CHANGING_FUNCTIONS, CHANGING_METHODS, OF_ARRAYS
@@ -38,8 +41,9 @@ from codemods.library.handles import opener
 from codemods.library.operators import Memory, operator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from codemods.dataflow.effects import Doing
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
@@ -85,6 +89,9 @@ def why_changed(code: WorkerCode, *, stay: bool = False) -> Reason | None:
 class _Changes:
     code: WorkerCode
     stay: bool
+    _followed: dict[tuple[Callee, frozenset[str]], Sequence[tuple[ast.AST, frozenset[str]]]] = field(
+        default_factory=dict
+    )
 
     @property
     def _flow(self) -> Flow:
@@ -113,7 +120,7 @@ class _Changes:
             if function is None or function not in self.code.functions:
                 continue
             for name, given in self._flow.bind(function, call).filled():
-                if any(self._is_shared(each, names) for each in given):
+                if any(self.is_shared(each, names) for each in given):
                     yield function, name
 
     def of(self, function: Callee) -> ast.AST | None:
@@ -132,44 +139,64 @@ class _Changes:
                 return node
         return None
 
-    def _shared(self, function: Callee, given: frozenset[str]) -> Iterator[tuple[ast.AST, frozenset[str]]]:
+    def _shared(self, function: Callee, given: frozenset[str]) -> Sequence[tuple[ast.AST, frozenset[str]]]:
         """The statements and calls of a function, each with its own names for what is shared there."""
-        outer, names = _outer_names(self.code, function), given
-        nodes = [each for each in walk(function) if isinstance(each, (*_FOLLOWED, ast.For))]
-        for node in sorted(nodes, key=_end):
-            yield node, names
-            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-                always = not isinstance(function, ast.Lambda) and node in function.body
-                for target in _targets(node):
-                    for name, value in _named(target, node.value):
-                        if self._is_shared(value, outer | names):
-                            names |= {name}
-                        elif always:
-                            names -= {name}
-            elif isinstance(node, ast.NamedExpr) and self._is_shared(node.value, outer | names):
-                names |= {node.target.id}
-            elif isinstance(node, ast.For) and self._hands_out_items(node.iter, outer | names):
-                names |= {each.id for each in walk(node.target) if isinstance(each, ast.Name)}
+        if (function, given) not in self._followed:
+            outer = _outer_names(self.code, function)
+            self._followed[function, given] = sorted(
+                self._follow(function, outer, given).items(), key=lambda each: _end(each[0])
+            )
+        return self._followed[function, given]
 
-    def _hands_out_items(self, node: ast.expr, names: frozenset[str]) -> bool:
+    def _follow(
+        self, function: Callee, outer: frozenset[str], given: frozenset[str]
+    ) -> Mapping[ast.AST, frozenset[str]]:
+        walk_ = _Sharing(self, outer, given)
+        if isinstance(function, ast.Lambda):
+            return dict.fromkeys([each for each in walk(function) if isinstance(each, ast.Call)], given)
+        walk_.run(function.body)
+        # A function within runs at any time, with the names of the one around it.
+        for inner in own(function, *FUNCTIONS):
+            if inner is not function and isinstance(inner, FUNCTIONS):
+                local = bound_names(inner)
+                walk_.found.update(self._follow(inner, outer - local, walk_.ever - local))
+        return walk_.found
+
+    def hands_out_items(self, node: ast.expr, names: frozenset[str]) -> bool:
         """Whether a loop over the expression is given what the names are, or hold: ``enumerate(self.items)``."""
         if isinstance(node, ast.Call) and library_names(self._flow.values(node.func)) & _HANDING_OUT:
-            return any(self._hands_out_items(each, names) for each in node.args)
+            return any(self.hands_out_items(each, names) for each in node.args)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_DICTIONARIES:
-            return self._is_shared(node.func.value, names)
-        return self._is_shared(node, names)
+            return self.is_shared(node.func.value, names)
+        return self.is_shared(node, names)
 
-    def _is_shared(self, node: ast.expr, names: frozenset[str]) -> bool:
+    def looped(self, target: ast.expr, node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+        """What a loop binds, each with what it is an element of, if anything: ``for x, m in zip(images, means)``."""
+        parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+        given = node.args if isinstance(node, ast.Call) and not node.keywords else []
+        if not any(isinstance(each, ast.Starred) for each in (*parts, *given)) and isinstance(node, ast.Call):
+            called = library_names(self._flow.values(node.func))
+            if called == {"builtins.zip"} and len(parts) == len(given):
+                for part, each in zip(parts, given, strict=True):
+                    yield from self.looped(part, each)
+                return
+            if called == {"builtins.enumerate"} and len(parts) == 2 and given:  # noqa: PLR2004 - number and element
+                yield parts[0], None
+                yield from self.looped(parts[1], given[0])
+                return
+        yield target, node
+
+    def is_shared(self, node: ast.expr, names: frozenset[str]) -> bool:
         """Whether what the expression is may be held, or be in the memory of what is held, by what the names are."""
         if isinstance(node, ast.Name):
             return node.id in names
         if isinstance(node, ast.Attribute):
-            return self._is_shared(node.value, names)
+            return self.is_shared(node.value, names)
         if isinstance(node, ast.Subscript):
             is_copied = isinstance(node.slice, ast.Compare) or any(map(_copies, self._flow.values(node.slice)))
-            return not is_copied and not self._is_made_when_read(node.value) and self._is_shared(node.value, names)
+            return not is_copied and not self._is_made_when_read(node.value) and self.is_shared(node.value, names)
         if isinstance(node, ast.IfExp):
-            return self._is_shared(node.body, names) or self._is_shared(node.orelse, names)
+            return self.is_shared(node.body, names) or self.is_shared(node.orelse, names)
         return isinstance(node, ast.Call) and self._returns_shared(node, names)
 
     def _is_made_when_read(self, node: ast.expr) -> bool:
@@ -185,7 +212,7 @@ class _Changes:
         operand, method = self._operand(call)
         row = operator(method)
         is_view = row is not None and row.memory in {Memory.VIEW, Memory.EITHER, Memory.SELF}
-        return operand is not None and (is_view or method in _VIEWS) and self._is_shared(operand, names)
+        return operand is not None and (is_view or method in _VIEWS) and self.is_shared(operand, names)
 
     def _operand(self, call: ast.Call) -> tuple[ast.expr | None, str]:
         """What the call of a library's function or method works on, and the operator that it is, if it is one."""
@@ -204,7 +231,7 @@ class _Changes:
         outer = _outer_names(self.code, function)
         returned = (each.value for each in walk(function) if isinstance(each, ast.Return) and each.value is not None)
         plain = (each for each in returned if not isinstance(each, (ast.Call, ast.IfExp)))
-        return any(self._is_shared(each, outer) for each in plain)
+        return any(self.is_shared(each, outer) for each in plain)
 
     def _is_written(self, function: Callee, node: _Statement, outer: frozenset[str], own: frozenset[str]) -> bool:
         """Whether a statement writes into something that is shared, and more than what only this reading sees."""
@@ -259,36 +286,75 @@ class _Changes:
         if called & CHANGING_FUNCTIONS:
             return bool(call.args) and _first_name(call.args[0]) in names
         written = argument_of(call, "out")
-        if written is not None and self._is_shared(written, names):
+        if written is not None and self.is_shared(written, names):
             return True
         operand, method = self._operand(call)
         row = operator(method)
         in_place = row is not None and row.memory is Memory.SELF and method != "requires_grad_"
-        if in_place and operand is not None and self._is_shared(operand, names):
+        if in_place and operand is not None and self.is_shared(operand, names):
             return True
         if method == "shuffle" and call.args and _first_name(call.args[0]) in names:
             return True  # of a generator of the data set's own
         return method in CHANGING_METHODS | OF_ARRAYS and not called and _first_name(call.func) in names
 
 
-_FOLLOWED = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Call, ast.Delete, ast.Global, ast.NamedExpr)
+class _Sharing(ForwardAnalysis[bool]):
+    """A name holds whether it may be something that is shared."""
+
+    def __init__(self, changes: _Changes, outer: frozenset[str], given: frozenset[str]) -> None:
+        super().__init__(dict.fromkeys(given, True), bottom=False)
+        self._changes = changes
+        self._outer = outer
+        self.ever = given
+        """What was shared at some time."""
+        self.found: dict[ast.AST, frozenset[str]] = {}
+        """The statements and calls, each with the names that may be shared there."""
+
+    @property
+    def _shared(self) -> frozenset[str]:
+        return frozenset(name for name, is_shared in self.names.items() if is_shared)
+
+    def join(self, one: bool, other: bool) -> bool:  # noqa: FBT001 - what a name holds
+        return one or other
+
+    def of(self, node: ast.expr) -> bool:
+        return self._changes.is_shared(node, self._outer | self._shared)
+
+    def element(self, node: ast.expr) -> bool:
+        return self._changes.hands_out_items(node, self._outer | self._shared)
+
+    def iterated(self, target: ast.expr, node: ast.expr) -> None:
+        for part, given in self._changes.looped(target, node):
+            self.bind(part, given is not None and self.element(given))
+
+    def unpacked(self, node: ast.expr, count: int) -> Sequence[bool]:
+        return [self.of(node)] * count
+
+    def augmented(self, statement: ast.AugAssign) -> bool:
+        return self.of(statement.target)  # what is changed in place, or a new one
+
+    def bound(self, target: ast.Name, held: bool) -> None:  # noqa: FBT001 - what a name holds
+        self.ever |= {target.id} if held else frozenset()
+
+    def reached(self, statement: ast.stmt) -> None:
+        if isinstance(statement, _FOLLOWED):
+            self._note(statement)
+
+    def done(self, node: Doing, *, is_statement: bool) -> None:
+        del is_statement
+        if isinstance(node, ast.Call):
+            self._note(node)
+
+    def _note(self, node: ast.AST) -> None:
+        self.found[node] = self.found.get(node, frozenset()) | self._shared
+
+
+_FOLLOWED = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete, ast.Global)
 
 
 def _end(node: ast.AST) -> tuple[int, int, bool]:
-    """Where the node ends; a loop where its first statement begins; what is in a statement comes before that."""
-    if isinstance(node, ast.For):
-        return node.iter.end_lineno or 0, node.iter.end_col_offset or 0, True
+    """Where the node ends; what is in a statement comes before that."""
     return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0), isinstance(node, ast.stmt)
-
-
-def _named(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """The names that an assignment binds, each with the expression that it comes from."""
-    if isinstance(target, ast.Name):
-        yield target.id, value
-    elif isinstance(target, (ast.Tuple, ast.List)):
-        parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) else [value] * len(target.elts)
-        for each, part in zip(target.elts, parts, strict=False):
-            yield from _named(each, part)
 
 
 def _copies(value: Value) -> bool:

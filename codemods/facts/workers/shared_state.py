@@ -11,7 +11,11 @@ from codemods.dataflow.source import FUNCTIONS, is_main_guard, kept, lasting, wa
 from codemods.dataflow.values import HostTensor, Instance, Made, Method, library_names, without_none
 from codemods.facts.data.reads import runs_meanwhile
 from codemods.facts.loops import around
+from codemods.facts.reach import Reach, own
+from codemods.facts.reaching import reaching
 from codemods.facts.reason import HERE, Reason
+from codemods.library.fills import fills
+from codemods.library.ndarrays import COMPUTE, CONSTRUCTORS, FLOATS
 from codemods.library.operators import Memory, operator
 
 if TYPE_CHECKING:
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
-    from codemods.dataflow.values import Value
+    from codemods.dataflow.values import Value, Values
     from codemods.facts.data.loaders import Loader
     from codemods.facts.workers.payload import WorkerCode
 
@@ -255,10 +259,37 @@ def changes_of_what_is_sent(code: WorkerCode) -> Iterator[tuple[Module, ast.expr
                 and (data | held) & flow.values(call.args[0])
             ):
                 yield module, call
-        for item in module.nodes(ast.Subscript):
-            is_stored = isinstance(item.ctx, ast.Store) and isinstance(item.value, ast.Name)
-            if is_stored and any(map(_is_array, held & flow.values(item.value))):
-                yield module, item
+        yield from ((module, each) for each in _filled(code, module, held))
+
+
+def _filled(code: WorkerCode, module: Module, held: Values) -> Iterator[ast.Subscript]:
+    """Where a module writes items of an array that workers have a copy of: ``targets[index] = output``."""
+    for item in module.nodes(ast.Subscript):
+        if isinstance(item.ctx, ast.Store) and isinstance(item.value, ast.Name):
+            arrays = frozenset(each for each in held & code.flow.values(item.value) if _is_array(each))
+            if arrays and not _are_being_made(code, module, item.value, arrays):
+                yield item
+
+
+def _are_being_made(code: WorkerCode, module: Module, name: ast.Name, arrays: Values) -> bool:
+    """Whether a function fills new arrays that it has made itself, and reads no batch meanwhile: ``out[i] = x``."""
+    function = module.function(name)
+    if function is None or any(own(function, ast.Yield, ast.YieldFrom, ast.Await)):
+        return False
+    given = reaching(function).given(name) or ()
+    if not all(any(each is array.site for each in given) and _is_new(code.flow, array) for array in arrays):
+        return False
+    run = {function, *Reach(code.flow).functions([function])}
+    return not any(each.module.function(each.node) in run for each in code.loader.passes)
+
+
+def _is_new(flow: Flow, array: Value) -> bool:
+    """Whether it has memory of its own: what ``np.asarray()`` returns may be its argument."""
+    call = array.site
+    if not isinstance(call, ast.Call) or any(each.arg in {"copy", "out"} for each in call.keywords):
+        return False
+    names = library_names(flow.values(call.func))
+    return bool(names) and all(each.removeprefix("numpy.") in _NEW or fills(each) for each in names)
 
 
 def why_changed_while_read(code: WorkerCode) -> Reason | None:
@@ -289,6 +320,8 @@ def what_is_changed(code: WorkerCode, node: ast.expr) -> str:
 
 
 _HELD = (Instance, Made, HostTensor)
+_NEW = frozenset(FLOATS) | frozenset(CONSTRUCTORS) | COMPUTE
+"""Functions of NumPy that make new arrays."""
 
 
 def _is_array(value: Value) -> bool:
