@@ -53,6 +53,7 @@ from codemods.dataflow.values import (
     owner_of,
     path,
     unknown,
+    without_none,
 )
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ class Flow(Calls):
         if isinstance(owner, Unknown):
             return frozenset({owner})
         if isinstance(owner, (Literal, Plain)):
-            return PLAIN
+            return NOTHING if owner == NONE else PLAIN
         if isinstance(owner, Instance) and self._has_method(owner, "__getitem__"):
             return self._call_method(owner, "__getitem__", None, Arguments((key,)))
         if not isinstance(owner, Container):
@@ -289,8 +290,8 @@ class Flow(Calls):
     # Calls.
 
     def apply(self, values: Values, node: ast.Call, arguments: Arguments) -> Values:
-        """What calling any of the values returns."""
-        return joined(*[self._apply(each, node, arguments) for each in values])
+        """What calling any of the values returns; None cannot be called, and what goes on was something else."""
+        return joined(*[self._apply(each, node, arguments) for each in without_none(values)])
 
     def _apply(self, callee: Value, node: ast.Call, arguments: Arguments) -> Values:
         if isinstance(callee, Unknown):

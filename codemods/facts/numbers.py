@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow import names
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.values import Choice, External, Literal, Made, Plain, Tensor
+from codemods.dataflow.values import Choice, External, Literal, Made, Plain, Tensor, without_none
 from codemods.library.kinds import Kind, kind
 from codemods.library.losses import is_loss_function
 
@@ -87,7 +87,7 @@ class _Numbers:
             )
         if isinstance(node, ast.Subscript):
             return self._all_hold(self._items(node.value))
-        return isinstance(node, ast.Call) and (self._call(node) or self._all_hold(self._results(node)))
+        return isinstance(node, ast.Call) and self._call(node)
 
     @staticmethod
     def _all_hold(given: list[_Given] | None) -> bool:
@@ -215,21 +215,31 @@ class _Numbers:
     def _results(self, call: ast.Call) -> list[_Given] | None:
         """What the functions of the project return that are called; None where others may be."""
         found: list[_Given] = []
-        for callee in self._flow.values(call.func):
-            function = self._flow.run_by(callee)
-            if not isinstance(function, ast.FunctionDef) or not names.decorators(function) <= _KEEP_RESULTS:
+        for callee in without_none(self._flow.values(call.func)):
+            results = self._returned(callee)
+            if results is None:
                 return None
-            module = self._flow.module_of(function)
-            returns = [each for each in module.nodes(ast.Return) if module.function(each) is function]
-            where = self._in(module)
-            found.extend((where, each.value) for each in returns if each.value is not None)
-            if names.scope_of(function).yields or any(each.value is None for each in returns):
-                return None
+            found.extend(results)
         return found
 
+    def _returned(self, callee: Value) -> list[_Given] | None:
+        """What a function of the project returns; None of all else that may be called."""
+        function = self._flow.run_by(callee)
+        if not isinstance(function, ast.FunctionDef) or not names.decorators(function) <= _KEEP_RESULTS:
+            return None
+        module = self._flow.module_of(function)
+        returns = [each for each in module.nodes(ast.Return) if module.function(each) is function]
+        if names.scope_of(function).yields or any(each.value is None for each in returns):
+            return None
+        where = self._in(module)
+        return [(where, each.value) for each in returns if each.value is not None]
+
     def _call(self, call: ast.Call) -> bool:
-        callees = self._flow.values(call.func)
-        if callees and all(self._reduces(each, call) for each in callees):
+        # Of several losses to choose from, each is asked for itself.
+        callees = without_none(self._flow.values(call.func))
+        others = [self._returned(each) for each in callees if not self._reduces(each, call)]
+        given = [each for results in others if results is not None for each in results]
+        if callees and None not in others and (not others or self._all_hold(given)):
             return True
         if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
             return False

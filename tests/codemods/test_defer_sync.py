@@ -346,6 +346,28 @@ def test_a_loop_is_found_wherever_it_is(before: str, after: str) -> None:
     assert run_script(HEAD + before) == run_script(HEAD + after)
 
 
+CHOSEN = """\
+class Relative(nn.Module):
+    def forward(self, out, y):
+        return 2 * torch.mean(F.one_hot(y, 3) - out)
+
+def pick(name):
+    if name == "cross":
+        return nn.CrossEntropyLoss()
+    elif name == "relative":
+        return Relative()
+
+criterion = pick("relative")
+
+"""
+
+
+def test_a_loss_that_is_picked_by_its_name_is_a_tensor() -> None:
+    before = function("s = 0.0", "s += loss.item()", "return s")
+    after = function("s = 0.0", "s += loss.detach().double()", "s = float(s)\nreturn s")
+    check_rewrites(DeferSync, HEAD + CHOSEN + before + CALL, HEAD + CHOSEN + after + CALL)
+
+
 # What is left.
 
 MANY = "do that every so many iterations"

@@ -166,6 +166,16 @@ def test_inside_one_unit(text: str, expected: set[str]) -> None:
         case("return", "def f():\n    return 1\nanswer = f()", "1"),
         case("several returns", "def f():\n    if c:\n        return 1\n    return 2\nanswer = f()", "1", "2"),
         case("no return", "def f():\n    pass\nanswer = f()", "None"),
+        case(
+            "of two functions, or none: None cannot be called",
+            "def f():\n    return 1\ndef pick(x):\n    if x:\n        return f\nanswer = pick(y)()",
+            "1",
+        ),
+        case(
+            "of two lists, or none: None has no items",
+            "def pick(x):\n    if x:\n        return [1]\nanswer = pick(y)[0]",
+            "1",
+        ),
         case("a tuple returned", "def f():\n    return 1, 2\nx, y = f()\nanswer = y", "2"),
         case("a dictionary returned", "def f():\n    return {'a': 1}\nanswer = f()['a']", "1"),
         case("recursion", "def f(x):\n    return f(x) if c else 1\nanswer = f(1)", "1"),

@@ -44,6 +44,11 @@ def is_item(expression: str, before: str = "pass") -> bool:
         ("loss[0]", "loss = mean(x)"),
         ("loss[0]", "loss = (nn.L1Loss() if flag else nn.MSELoss())(x, y)"),
         ("loss[0]", "loss = criterion(x, y)\nif flag:\n    loss = criterion(y, x)"),
+        ("loss[0]", "loss = (mean if flag else torch.mean)(x)"),
+        (
+            "loss[0]",
+            "chosen = None\nif flag:\n    chosen = criterion\nelif x:\n    chosen = nn.L1Loss()\nloss = chosen(x, y)",
+        ),
     ],
 )
 def test_a_tensor_without_dimensions(expression: str, before: str) -> None:
@@ -58,6 +63,7 @@ def test_a_tensor_without_dimensions(expression: str, before: str) -> None:
         pytest.param("loss[0]", "loss = torch.mean(x, 1)", id="the mean of each row"),
         pytest.param("loss[0]", "loss = library(x)", id="what is not known"),
         pytest.param("loss[0]", "loss = (nn.L1Loss() if flag else each)(x, y)", id="one of two losses keeps them"),
+        pytest.param("loss[0]", "loss = (torch.mean if flag else perhaps)(x)", id="a mean, or what may return more"),
         pytest.param("loss[0]", "loss = perhaps(x)", id="a function that may return more"),
         pytest.param("loss[0]", "loss = criterion(x, y)\nif flag:\n    loss = x", id="something else on one way"),
         pytest.param("loss[None]", "loss = criterion(x, y)", id="a new dimension"),
