@@ -313,7 +313,7 @@ LEFT = {
     },
     "an image whose array cannot be written to": (
         "    from PIL import Image\n\n    image = np.asarray(Image.open(str(i)))\n    x = torch.tensor(image.transpose(2, 0, 1)).float()\n",
-        "it is copied once in either form: the array of an image cannot be written to",
+        "it is copied once in either form: the array of an image, or of a table of pandas, may be read-only",
     ),
     "what may be the memory of a tensor": (
         "    x = torch.tensor(load(i).detach().cpu().numpy())\n",

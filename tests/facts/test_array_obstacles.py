@@ -87,14 +87,26 @@ def test_why_an_array_is_not_taken_over(call: str, before: str, expected: str | 
     assert (reason and reason.code) == expected
 
 
-def test_the_array_of_an_image_is_copied_in_either_form() -> None:
-    found = conversion("torch.tensor(a)", "a = np.asarray(Image.open(str(i)))", HEAD + "from PIL import Image\n")
+LOCKED = "it is copied once in either form: the array of an image, or of a table of pandas, may be read-only"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param("np.asarray(Image.open(str(i)))", id="an image"),
+        pytest.param("pd.read_csv(str(i)).values", id="a table that has no name"),
+        pytest.param("pd.read_csv(str(i)).values.T[0]", id="a column of such a table"),
+        pytest.param("pd.read_csv(str(i)).to_numpy()", id="a table as an array"),
+    ],
+)
+def test_the_array_of_an_image_or_table_is_copied_in_either_form(made: str) -> None:
+    found = conversion("torch.tensor(a)", f"a = {made}", HEAD + "import pandas as pd\nfrom PIL import Image\n")
     array = found.arrays.array(found.module, found.data)
 
     assert array is not None
     reason = why_not_of_array(found, array)
     assert reason is not None
-    assert reason.text == "it is copied once in either form: the array of an image cannot be written to"
+    assert reason.text == LOCKED
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def why_not_of_array(conversion: Conversion, array: Array) -> Reason | None:
     if given is not None and array.format is not None and given != array.format:
         return Reason("nothing-to-gain", f"it is copied once, from {array.format} to {given}, in either form")
     if array.is_locked:
-        text = "it is copied once in either form: the array of an image cannot be written to"
+        text = "it is copied once in either form: the array of an image, or of a table of pandas, may be read-only"
         return Reason("nothing-to-gain", text)
     if not is_alone(conversion.arrays, module, call, array) and not is_copied(flow, loaders, module, call, given):
         return _shared(conversion, array)

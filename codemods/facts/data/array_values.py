@@ -27,7 +27,7 @@ class Array(NamedTuple):
     is_read: bool = False
     """Whether its numbers come from a file, of which there may be gigabytes."""
     is_locked: bool = False
-    """Whether it cannot be written to, as the array of an image's memory: tensors of it warn."""
+    """Whether it may be read-only, as the array of an image, or of a table of pandas: tensors of its memory warn."""
     is_float: bool = False
     """Whether its numbers are floats, of whichever format."""
 

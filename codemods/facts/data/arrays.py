@@ -92,7 +92,7 @@ class Arrays:
             case ast.Attribute(value, "T"):
                 return self.array(module, value)
             case ast.Attribute(value, "values") if is_frame(self._flow, value):
-                return Array(owner=node, has_axes=True, is_dense=True, is_read=True)
+                return Array(owner=node, has_axes=True, is_dense=True, is_read=True, is_locked=True)
             case ast.Name() | ast.Attribute():
                 return self._named(module, node)
         return None
@@ -216,7 +216,7 @@ class Arrays:
             is_projects = any(isinstance(each.site, FUNCTIONS) for each in self._flow.values(func))
             return None if is_projects else Array(owner=func.value)
         if func.attr == "to_numpy" and is_frame(self._flow, func.value):
-            return Array(owner=call, has_axes=True, is_dense=True, is_read=True)
+            return Array(owner=call, has_axes=True, is_dense=True, is_read=True, is_locked=True)
         if f"random.{func.attr}" in RANDOM_FLOATS and is_of(self._flow, func.value, tuple(GENERATORS)):
             return drawn(self._flow, f"random.{func.attr}", call)
         if func.attr not in METHODS:
