@@ -159,6 +159,12 @@ RUNNING = {
 """What compares scripts."""
 TUNING = ("torchfast tune train.py --budget 30m --gpu-hourly 2.5 -- --epochs 2", "torchfast tune train.py --apply")
 """What tries their changes."""
+ELSEWHERE = (
+    "torchfast tune train.py --gpus 1",
+    "torchfast tune train.py --executor ray",
+    "torchfast tune train.py --executor ray --gpus 2 --accelerator-type H100",
+)
+"""The same on GPUs, or on a cluster, which may not be there."""
 INSTALLING = {
     "pip install '.[verify]'",
     "pip install '.[verify]' && torchfast rewrite fixtures/mnist_feedforward/naive.py --verify -- --samples 12000 --test-samples 2000",
@@ -223,7 +229,7 @@ def shell(project: Path, launched: Path) -> Callable[[str], subprocess.Completed
 
 
 def test_every_command_is_tried() -> None:
-    assert {*COMMANDS, *INLINE} == {*CODES, *RUNNING, *TUNING, *INSTALLING}
+    assert {*COMMANDS, *INLINE} == {*CODES, *RUNNING, *TUNING, *ELSEWHERE, *INSTALLING}
 
 
 @pytest.mark.parametrize(("line", "code"), [pytest.param(line, code, id=line) for line, code in CODES.items()])
@@ -295,6 +301,20 @@ def test_a_command_that_tunes_comes_to_an_answer(
 
     assert ended.returncode in (0, 1), ended.stderr
     assert re.match(r"train\.py: (Nothing is changed\.|\d+ of \d+ rules pays?:)", ended.stdout)
+
+
+@pytest.mark.parametrize("line", ELSEWHERE)
+def test_a_command_that_tunes_elsewhere_says_where_there_is_no_such_place(
+    shell: Callable[[str], subprocess.CompletedProcess[str]], monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("RAY_ADDRESS", "nonsense")
+
+    ended = shell(line)
+
+    assert ended.returncode == 2
+    said = r"Error: (--gpus is 1, but scripts see 0 GPUs|no Ray cluster at|--executor ray needs Ray: pip install)"
+    assert re.match(said, ended.stderr.splitlines()[-1]), ended.stderr
 
 
 def test_what_is_installed_first_is_run_by_the_checks_of_the_project() -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 import time
 from pathlib import Path
@@ -13,9 +14,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from autotune_rewrite.cli.executing import Executing, with_executing
 from autotune_rewrite.cli.faults import Fault, as_fault
 from autotune_rewrite.cli.findings import say
-from autotune_rewrite.cli.running import Running, ScriptCommand, Verifier, module_file, with_running
+from autotune_rewrite.cli.running import (
+    HANGUP,
+    Running,
+    ScriptCommand,
+    Verifier,
+    ended_by,
+    module_file,
+    with_running,
+)
 from autotune_rewrite.cli.selection import Chosen, with_selection
 from autotune_rewrite.cli.writing import INTERRUPTED, Writer
 from autotune_rewrite.errors import FileError
@@ -24,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from autotune_rewrite.rewriting.batch import Read
-    from autotune_rewrite.rewriting.config import Options
     from autotune_rewrite.tune.trials import Records
     from autotune_rewrite.tune.tuned import Tuned
     from autotune_rewrite.verify import Plan
+    from autotune_rewrite.verify.records import Environment
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NOT_HERE = {
@@ -94,6 +104,7 @@ EXAMPLES = (
         "longer, with arguments; write what pays",
     ),
     ("torchfast tune train.py --values workers=2,8", "other numbers of worker processes, too"),
+    ("torchfast tune train.py --executor ray", "trials at once on the nodes of a Ray cluster"),
 )
 
 
@@ -118,6 +129,7 @@ EXAMPLES = (
     "--profile", type=click.Path(path_type=Path), metavar="FILE", help="Try first what can gain most by this profile."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True)
+@with_executing
 @with_running
 def tune(  # noqa: PLR0913 - the command line has these options
     *,
@@ -134,12 +146,15 @@ def tune(  # noqa: PLR0913 - the command line has these options
     quiet: bool,
     chosen: Chosen,
     running: Running,
+    executing: Executing,
 ) -> None:
     """Try each change of a script, and keep the smallest set within the noise of the fastest."""
     from autotune_rewrite.rewriting import batch
+    from autotune_rewrite.tune.hardware import described
     from autotune_rewrite.tune.trials import InterruptedByUserError
     from autotune_rewrite.tune.tuned import Tuning
     from autotune_rewrite.verify import VerifyError
+    from autotune_rewrite.verify.run import probe
 
     if apply and patch is not None:
         raise Fault("--apply and --patch exclude each other")
@@ -149,13 +164,18 @@ def tune(  # noqa: PLR0913 - the command line has these options
         parts = batch.read_project(script, options=options)
         plan = running.plan(Path(script), Path(script))
         plan.check()
-        records = _records(script, parts, options, plan, fresh=fresh)
         order = _order(profile)
         tell = _nothing if quiet else _telling(budget)
-        tuned = Tuning(parts, options, plan, Verifier(running), tell, budget, records, values, order, unmeasured).end()
+        with executing.executor(script, plan) as executor, ended_by(signal.SIGTERM, *HANGUP):
+            hardware = described(probe(plan)) if executor is None else executor.hardware
+            records = _records(script, parts, (options, plan), hardware, fresh=fresh)
+            verify = executor or Verifier(running)
+            tuned = Tuning(
+                parts, options, plan, verify, tell, budget, records, values, order, unmeasured, executor
+            ).end()
     except (FileError, VerifyError) as error:
         raise Fault(str(error)) from error
-    except InterruptedByUserError:
+    except (InterruptedByUserError, KeyboardInterrupt):
         say("interrupted: nothing was written; the same command goes on from what was measured")
         sys.exit(INTERRUPTED)
     code = _exit_code(tuned)
@@ -203,17 +223,16 @@ def _nothing(_: str) -> None:
     """Says nothing."""
 
 
-def _records(script: str, parts: Read, options: Options, plan: Plan, *, fresh: bool) -> Records:
-    """What is on record of this script as it is, run like this, on this machine."""
+def _records(script: str, parts: Read, asked: Sequence[object], hardware: Environment, *, fresh: bool) -> Records:
+    """What is on record of this script as it is, run as it is asked for, on such hardware."""
     from platformdirs import user_cache_path
 
     from autotune_rewrite.checking.cache import key
     from autotune_rewrite.tune.trials import Records
-    from autotune_rewrite.verify.run import probe
 
     texts = [f"{part.path}\n{getattr(source, 'text', '')}" for part, source in parts]
-    where = json.dumps(probe(plan), sort_keys=True)
-    digest = key(str(Path(script).absolute()), *texts, repr(options), repr(plan), where)
+    where = json.dumps(hardware, sort_keys=True)
+    digest = key(str(Path(script).absolute()), *texts, *map(repr, asked), where)
     path = user_cache_path("torchfast", appauthor=False) / "tune" / f"{digest}.jsonl"
     if fresh:
         path.unlink(missing_ok=True)

@@ -254,7 +254,7 @@ def python_files(paths: Iterable[str], excludes: Excludes = _nothing) -> Iterato
 
 def _walk(root: Path, excludes: Excludes) -> Iterator[str]:
     """The Python files below a directory, in order, without what nobody wrote by hand, git ignores or is excluded."""
-    ignores = _Ignores.above(root)
+    ignores = Ignores.above(root)
     for name, directories, files in os.walk(root):
         here = Path(name)
         ignores.read(here)
@@ -292,14 +292,14 @@ def is_command(directory: str, name: str) -> bool:
         return False
 
 
-class _Ignores:
+class Ignores:
     """The .gitignore files that speak of a directory tree."""
 
     def __init__(self) -> None:
         self._specs: dict[Path, GitIgnoreSpec] = {}
 
     @classmethod
-    def above(cls, root: Path) -> _Ignores:
+    def above(cls, root: Path) -> Ignores:
         """Those of the directories above ``root`` in its git work tree."""
         ignores = cls()
         parents = root.absolute().parents

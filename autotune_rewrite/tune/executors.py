@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from autotune_rewrite.verify.judgement import Judgement
     from autotune_rewrite.verify.plan import Plan
-    from autotune_rewrite.verify.records import Run
+    from autotune_rewrite.verify.records import Environment, Run
 
 
 class Executor(Protocol):
@@ -18,6 +18,10 @@ class Executor(Protocol):
     @property
     def places(self) -> int:
         """How many plans can be carried out at once."""
+
+    @property
+    def hardware(self) -> Environment:
+        """What each of these places is."""
 
     def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
         """Carry out one plan, as ``tune.verified.Verify`` says."""

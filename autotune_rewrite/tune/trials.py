@@ -198,13 +198,13 @@ class Trials:
             for key, judgement in self.executor.several(self._plans(new, begins, width, Path(directory))):
                 if judgement.interrupted:
                     raise InterruptedByUserError
-                now = time.monotonic()
-                if self.budget.ended(judgement, now - last):
-                    continue
-                self.records.keep(key, {**_as_kept(judgement), "is_same": False, "seconds": now - last})
-                self.early.add(key)
-                self.budget.spent += now - last
-                last = now
+                seconds = time.monotonic() - last
+                last += seconds
+                was_cut = self.budget.ended(judgement, seconds)
+                self.budget.spent += seconds
+                if not was_cut:
+                    self.records.keep(key, {**_as_kept(judgement), "is_same": False, "seconds": seconds})
+                    self.early.add(key)
 
     def _plans(
         self, questions: Mapping[str, Question], begins: Callable[[Question], None], width: int, directory: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import threading
 import time
@@ -21,6 +22,26 @@ THROTTLED = {
     "sync boost": ("SyncBoost",),
 }
 """NVML's reasons for a clock below the highest; that the GPU is idle, or its clocks were set, is no throttling."""
+
+
+def visible() -> list[str]:
+    """The GPUs that a script sees, as ``CUDA_VISIBLE_DEVICES`` names them; none where no driver tells."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [each.strip() for each in chosen.split(",") if each.strip() not in ("", "-1")]
+    try:
+        import pynvml
+    except ImportError:
+        return []
+    try:
+        pynvml.nvmlInit()
+        try:
+            handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+            return [str(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return []
 
 
 class Sampler:

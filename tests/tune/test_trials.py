@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from autotune_rewrite.verify.records import Run
+    from autotune_rewrite.verify.records import Environment, Run
 
 FASTER = Judgement("ok", "faster", "not-checked", "It is.", "precision", whole=Ratio(2.0, 1.9, 2.1))
 CRASHED = Judgement("crashed", "not-checked", "not-checked", "The rewritten script crashed.", "precision")
@@ -202,6 +202,7 @@ class Backwards(Verifier):
     def __init__(self, judgement: Judgement = FASTER, places: int = 2) -> None:
         super().__init__(judgement)
         self.places = places
+        self.hardware: Environment = {}
 
     def several(self, plans: Iterable[tuple[str, Plan]]) -> Iterator[tuple[str, Judgement]]:
         for name, plan in reversed(list(plans)):

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from worlds import CUDA, MARKS, World
 
 from autotune_rewrite.checking.evidence import NAME
 from autotune_rewrite.cli import tune
+from autotune_rewrite.tune.hardware import described
 from autotune_rewrite.verify import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from autotune_rewrite.verify.judgement import Judgement
+    from autotune_rewrite.verify.plan import Plan
     from tests.conftest import Answer
 
     Run = Callable[..., Answer]
@@ -64,6 +68,14 @@ def worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[World],
         ),
         pytest.param(("a.py", "--device", "simulated"), "what is simulated has no times", id="a simulated device"),
         pytest.param(("none.py",), "none.py: no such file", id="no script"),
+        pytest.param(("a.py", "--address", "auto"), "--address is for --executor ray", id="an address and no cluster"),
+        pytest.param(
+            ("a.py", "--accelerator-type", "H100"),
+            "--accelerator-type is for --executor ray",
+            id="a type of GPU and no cluster",
+        ),
+        pytest.param(("a.py", "--gpus", "0"), "0 is not in the range", id="no GPU"),
+        pytest.param(("a.py", "--device", "cpu", "--gpus", "1"), "--gpus is 1, but scripts see 0 GPUs", id="too many"),
     ],
 )
 def test_what_cannot_be_followed_is_refused(
@@ -243,3 +255,42 @@ def test_a_script_that_nothing_changes_is_not_tried(
     assert answer.code == 0
     assert "trying" not in answer.err
     assert "No rule has anything to change." in " ".join(answer.out.split())
+
+
+# --- elsewhere ------------------------------------------------------------------------------------------------------
+
+
+def test_without_ray_it_is_said_what_to_install(
+    torchfast: Run, naive: Path, worlds: Callable[[World], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worlds(World({}))
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "autotune_rewrite.tune.cluster", raising=False)
+
+    answer = torchfast("tune", str(naive), "--executor", "ray")
+
+    assert answer.code == 2
+    assert answer.err.splitlines()[-1] == "Error: --executor ray needs Ray: pip install 'autotune-rewrite[cluster]'"
+
+
+def test_an_executor_gets_all_plans_and_its_hardware_names_the_records(
+    torchfast: Run, naive: Path, worlds: Callable[[World], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Places(World):
+        places = 2
+        hardware = described(dict[str, Any](CUDA))
+
+        def several(self, plans: Iterable[tuple[str, Plan]]) -> Iterator[tuple[str, Judgement]]:
+            return ((name, self(plan, probe=True)[0]) for name, plan in plans)
+
+    here, there, elsewhere = World({"loader-pin": 1.5}), Places({"loader-pin": 1.5}), Places({"loader-pin": 1.5})
+    elsewhere.hardware = {**there.hardware, "processor": "another"}
+    given: list[World] = [there, elsewhere]
+    monkeypatch.setattr("autotune_rewrite.tune.devices.devices", lambda *_: given.pop(0))
+    worlds(here)
+    answer = torchfast("tune", str(naive), *CHOSEN)
+
+    assert torchfast("tune", str(naive), *CHOSEN, "--gpus", "1").out == answer.out
+    assert torchfast("tune", str(naive), *CHOSEN, "--gpus", "1").out == answer.out
+    assert len(there.plans) == 1, "what this machine has measured counts on the same hardware"
+    assert len(elsewhere.plans) == len(here.plans), "and on no other"
