@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,7 @@ from autotune_rewrite.tune.cluster import Needs, connected
 from autotune_rewrite.tune.hardware import named
 from autotune_rewrite.tune.trials import Records
 from autotune_rewrite.tune.tuned import Tuned, Tuning
+from autotune_rewrite.verify.judgement import Judgement
 from autotune_rewrite.verify.plan import Plan, VerifyError
 from tests.conftest import NAIVE, ROOT
 
@@ -272,6 +274,14 @@ def test_trials_fit_on_nodes(
 def test_where_no_node_will_do_it_is_said(plan: Plan, needs: Needs, said: str) -> None:
     with pytest.raises(VerifyError, match=said):
         cluster._nodes(MIXED, plan, needs)
+
+
+def test_a_node_on_which_the_script_fails_as_it_is_says_nothing_of_a_change() -> None:
+    failed = Judgement("crashed", "not-checked", "not-checked", "The original script ended.", "bitwise")
+
+    cluster._refuse_failing_node(replace(failed, side="rewritten"))
+    with pytest.raises(VerifyError, match=r"on a node the script fails as it is, .*: The original script ended\."):
+        cluster._refuse_failing_node(replace(failed, side="original"))
 
 
 def test_the_wrong_address_is_told_in_a_line(project: Path) -> None:

@@ -253,6 +253,18 @@ def test_the_budget_is_spent_by_the_clock_and_each_of_those_at_once_gets_more_of
     assert (some.budget.spent, some.budget.trials) == (21, 2)
 
 
+def test_one_that_ended_with_the_budget_has_spent_it_and_is_not_on_record(
+    naive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter((0.0, 40.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    some = at_once(naive, Backwards(replace(CRASHED, run="timed-out")), seconds=40)
+
+    some.ahead(ALONE[:1], lambda _: None, sure=True)
+
+    assert (some.budget.left, some.records.known) == (0, {})
+
+
 def test_none_is_begun_once_the_time_is_spent(naive: Path) -> None:
     executor = Backwards()
     some = at_once(naive, executor)
