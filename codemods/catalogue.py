@@ -22,6 +22,7 @@ from codemods.rules.device_ctor import DeviceCtor
 from codemods.rules.foreach_manual_update import ForeachManualUpdate
 from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.gpu_normalize import GpuNormalize
+from codemods.rules.grad_checkpoint import GradCheckpoint
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.jit_to_compile import JitToCompile
 from codemods.rules.loader_batched_index import LoaderBatchedIndex
@@ -82,6 +83,7 @@ ROUNDS: Rounds = (
         DeferSync,
         LossHistoryDetach,
         ForeachManualUpdate,
+        GradCheckpoint,
         VocabPad,
     ),
 )

@@ -224,7 +224,8 @@ class Codemod(ABC):
     needs_cuda: ClassVar[bool]
     """Whether its changes act only where there is a CUDA device, unless a finding says what it needs itself."""
     phases: ClassVar[frozenset[Phase]]
-    """Where its changes save time: at most as much as these parts of an iteration take in all."""
+    """Where its changes save time: at most as much as these parts of an iteration take in all; none of them where they
+    save memory alone."""
     causes: ClassVar[frozenset[str]]
     """The codes of the reasons for which it leaves sites, but for those of ``causes.OF_ALL``."""
     failures: ClassVar[tuple[str, ...]] = ()

@@ -76,7 +76,8 @@ def groups(profile: Profile) -> tuple[Group, ...]:
 def _groups(profile: Profile) -> Iterator[Group]:
     together: dict[frozenset[Phase], list[str]] = {}
     for name, rule in RULES.items():
-        together.setdefault(rule.phases, []).append(name)
+        if rule.phases:  # else it saves memory alone
+            together.setdefault(rule.phases, []).append(name)
     for phases, names in together.items():
         most = limit(profile, phases)
         if most is None:

@@ -37,13 +37,14 @@ def page(rule: type[Codemod], folder: str = ".") -> str:
         folder: Where the page lies in the repository, to which its links lead.
     """
     first, _, body = _docstring(rule).partition("\n")
+    shortened = ", ".join(str(phase) for phase in Phase if phase in rule.phases)
     declared = (
         f"- Farthest promise: {rule.promise}",
         f"- Default: {rule.default}",
         f"- From torch: {_version(rule)}",
         f"- Typical gain: {rule.gain}",
         f"- Seen in: {_sources(rule, partial(_linked, folder))}",
-        f"- Shortens: {', '.join(str(phase) for phase in Phase if phase in rule.phases)}",
+        f"- Shortens: {shortened or 'nothing'}",
     )
     examples = (_example(each) for each in rule.examples)
     parts = (f"# {rule.name()}", first, "\n".join(declared), _sections(body), "## Codes", *_codes(rule), "## Examples")

@@ -255,6 +255,12 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "step-closure": "`optimizer.step(closure)` is not supported by `GradScaler`. `--amp bf16` needs no scaler.",
         "step-without-backward": "An optimizer may step without gradients, for which `GradScaler` raises an error. "
         "`--amp bf16` needs no scaler.",
+        # Blocks that are computed once more.
+        "other-loop": "Only a loop that does `x = block(x)` and nothing else is changed: of what else blocks are given "
+        "and return, it is not known what becomes of it.",
+        "runs-twice": "A block that is computed once more would do again what counts: update statistics, call hooks, "
+        "write to tensors or attributes.",
+        "unknown-blocks": "Whether all blocks are of one class is not known. Build the list of them in `__init__`.",
         # Compilation.
         "called-again": "An iteration calls several models, or one several times, and CUDA graphs that run in turns "
         "overwrite what others returned. The default mode of `torch.compile` does not.",
