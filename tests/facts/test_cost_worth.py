@@ -52,6 +52,39 @@ def test_what_cannot_pay(known: Script, compiled: bool | None, narrow: bool) -> 
     assert (found.why_in_32_bits(frozenset(values)) is not None) is narrow
 
 
+BIGRAMS = f"""{HEAD}
+class Bigrams(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.rows = nn.Embedding(size, size)
+
+    def forward(self, x):
+        return self.rows(x)
+
+model = Bigrams(len(set(open("text").read())))
+for step in range(3000):
+    x = torch.randint(9, (32, 8))
+    model(x).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_little"),
+    [
+        pytest.param(BIGRAMS, True, id="rows of a table of unknown size"),
+        pytest.param(BIGRAMS.replace("self.rows(x)", "self.rows(x) @ self.rows.weight"), False, id="and a product"),
+        pytest.param(BIGRAMS.replace("self.rows(x)", "self.out(self.rows(x))"), False, id="and an unknown layer"),
+    ],
+)
+def test_what_only_looks_up_rows_of_a_table(text: str, is_little: bool) -> None:  # noqa: FBT001 - expected
+    known = script(text.replace("        self.rows = ", "        self.out = make()\n        self.rows = "))
+    values = [each.value for each in known.models]
+
+    assert len(values) == 1
+    assert (Worth(known).why_compiled_in_vain(values[0]) is not None) is is_little
+    assert (Worth(known).why_in_32_bits(frozenset(values)) is not None) is is_little
+
+
 @pytest.mark.parametrize(
     ("data", "epochs", "expected"),
     [

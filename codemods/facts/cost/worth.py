@@ -11,6 +11,7 @@ from codemods.dataflow.values import in_order, without_none
 from codemods.facts.cost.constants import Constants
 from codemods.facts.cost.lengths import Lengths
 from codemods.facts.cost.networks import Networks
+from codemods.facts.precision.tf32 import only_looks_up
 from codemods.facts.reason import Reason
 from codemods.facts.training.iterations import EventKind
 from codemods.library.costs import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _CODE = "never-pays-back"
 _WHATEVER = "select the rule by name to apply it all the same"
+_LOOKED_UP = Reason(_CODE, "its model only looks up rows of a table: there is little to compute", remedy=_WHATEVER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +81,8 @@ class Worth:
 
     def why_compiled_in_vain(self, model: Value) -> Reason | None:
         """Why compiled code of the model cannot save what its start takes; None where it may, or that is not known."""
+        if only_looks_up(self.script, model):
+            return _LOOKED_UP
         sizes, operations, length = self.networks.sizes(model), self.operations(model), self.length(model)
         named = f" of a network of {_parameters(sizes)}" if sizes and sizes.parameters else ""
         if operations is not None and operations <= OPERATIONS_OF_SMALL:
@@ -99,6 +103,8 @@ class Worth:
         trained = [each for each in in_order(called) if kind(self.script.flow, each) is Kind.MODEL]
         if any(kind(self.script.flow, each) not in {Kind.MODEL, Kind.LOSS} for each in called):
             return None
+        if trained and all(only_looks_up(self.script, each) for each in trained):
+            return _LOOKED_UP
         for model in trained:
             sizes, iterations = self.networks.sizes(model), self.iterations(model)
             wide = sizes.without_narrow if sizes is not None else None

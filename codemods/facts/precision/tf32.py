@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import assigned
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import External, Made, Tensor, library_names
+from codemods.dataflow.values import External, Instance, Made, Tensor, Unknown, library_names
 from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.devices.devices import branches, for_cuda
@@ -42,6 +42,7 @@ _PRODUCTS = frozenset(
     | {f"torch.nn.functional.{name}" for name in ("linear", "bilinear", "scaled_dot_product_attention")}
     | {"torch.nn.functional.multi_head_attention_forward"}
 )
+_TABLES = frozenset({"torch.nn.Embedding", "torch.nn.EmbeddingBag"})
 _METHODS = frozenset({"matmul", "mm", "bmm", "baddbmm", "addmm"})
 _LAST_LAYERS = 2
 """Linear layers for each convolution that are still the last ones of a convolutional network, and compute little."""
@@ -219,6 +220,22 @@ def multiplies(script: Script, model: Value) -> bool:
         if class_ is not None and _has_products(script, class_):
             return True
     return linear > _LAST_LAYERS * convolved
+
+
+def only_looks_up(script: Script, model: Value) -> bool:
+    """Whether all that the model does with its weights is to look up rows of them, as a table of bigrams does."""
+    known = Model(script.flow, model)
+    layers = [each for each in known.layers if each != model]
+    if known.class_ is None or not layers or any(each.name not in _TABLES for each in layers):
+        return False
+    called = (
+        value
+        for node in walk(known.class_)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if any(isinstance(owner, Instance) for owner in script.flow.values(node.func.value))
+        for value in script.flow.values(node.func)
+    )
+    return not _has_products(script, known.class_) and not any(isinstance(each, Unknown) for each in called)
 
 
 def _has_products(script: Script, class_: ast.ClassDef) -> bool:
