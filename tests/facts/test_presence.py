@@ -81,6 +81,11 @@ args = parser.parse_args()
         ),
         pytest.param("if args.amp:\n    torch.autocast('cuda')\ntorch.autocast('cuda')", True, id="in two places"),
         pytest.param("scaler = torch.amp.GradScaler()\nscaler.update()", False, id="a scaler alone"),
+        pytest.param(
+            "class Config:\n    amp: bool = False\nconfig = Config()\ntorch.autocast('cuda', enabled=config.amp)",
+            True,
+            id="by a setting, which a file may fill",
+        ),
         pytest.param("from apex import amp\nif args.amp:\n    amp.initialize(model)", False, id="apex"),
     ],
 )

@@ -11,7 +11,7 @@ from codemods.dataflow.source import last_name, lasting
 from codemods.dataflow.values import NOTHING, External, library_names
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
-from codemods.facts.training.options import is_true, runs_by_default
+from codemods.facts.training.options import asks_options, is_true, runs_by_default
 from codemods.library.kinds import Kind, kind
 from codemods.library.renamed import AUTOCAST, DEFAULT_FORMATS
 
@@ -58,8 +58,8 @@ def _is_on_by_default(script: Script, module: Module, name: ast.AST) -> bool:
 
 def _is_enabled(script: Script, autocast: ast.Call) -> bool:
     given = argument_of(autocast, "enabled")
-    is_on = given is None or is_true(script, given) is not False
-    return is_on and runs_by_default(script, module_of(script.flow, autocast), autocast)
+    is_off = given is not None and is_true(script, given) is False and asks_options(script, given)
+    return not is_off and runs_by_default(script, module_of(script.flow, autocast), autocast)
 
 
 def _written(name: ast.AST) -> str:

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.values import Literal
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import Choice, Literal
 from codemods.facts.devices.devices import branches, for_cuda
 from codemods.facts.loops import module_of
 from codemods.facts.workers.arguments import by_default
@@ -51,15 +52,24 @@ def deciding(script: Script, module: Module, node: ast.AST) -> Iterator[Branch]:
 def runs_by_default(script: Script, module: Module, node: ast.AST) -> bool:
     """Whether the node may run where the user gives no options: no condition around it or its callers forbids that."""
 
+    def is_under_one_off(place: tuple[Module, ast.AST]) -> bool:
+        return any(is_off(script, each) and asks_options(script, each.test) for each in branches(*place))
+
     def callers(place: tuple[Module, ast.AST]) -> list[tuple[Module, ast.AST]]:
         function = place[0].function(place[1])
-        if function is None or script.flow.escapes(function) or any(is_off(script, each) for each in branches(*place)):
+        if function is None or script.flow.escapes(function) or is_under_one_off(place):
             return []
         return [(module_of(script.flow, call), call) for call in script.flow.callers(function)]
 
     reached = [each for each in closure([(module, node)], callers) if not callers(each)]
     # What nothing is seen to call may be called from anywhere. Functions that only call each other lead nowhere.
-    return any(not any(is_off(script, branch) for branch in branches(*each)) for each in reached)
+    return not all(is_under_one_off(each) for each in reached)
+
+
+def asks_options(script: Script, test: ast.expr) -> bool:
+    """Whether the attributes in a test are the user's options, and no settings of a file, as ``config.amp`` may be."""
+    attributes = (each for each in walk(test) if isinstance(each, ast.Attribute))
+    return all(any(isinstance(value, Choice) for value in script.flow.values(each)) for each in attributes)
 
 
 def _is_about_it(script: Script, module: Module, branch: Branch) -> bool:
