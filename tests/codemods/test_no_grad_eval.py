@@ -2433,6 +2433,33 @@ def test_a_models_method_serves_its_training_where(code: str) -> None:
     check_silent(NoGradEval, script(code))
 
 
+GENERATES = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Embedding(9, 9)
+
+    def forward(self, x):
+        return self.rows(x)
+
+    def generate(self, x, number):
+        {head}x = torch.cat((x, torch.multinomial(self(x)[:, -1].softmax(-1), 1)), 1)
+        return x
+
+
+net = Net()
+print(net.generate(torch.zeros((1, 1), dtype=torch.long), 500)[0].tolist())
+"""
+
+
+def test_what_is_called_once_calls_its_model_in_a_loop() -> None:
+    before = script(GENERATES.format(head="for _ in range(number):\n            "))
+    last = before.splitlines()[-1]
+    check_rewrites(NoGradEval, before, before.replace(last, f"with torch.no_grad():\n    {last}"))
+    once = "it computes a graph that nobody asks for, but only once"
+    check_leaves(NoGradEval, script(GENERATES.format(head="")), once)
+
+
 RETURNED = """\
 import torch
 from torch import nn

@@ -18,7 +18,7 @@ from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.iterations import own
 from codemods.facts.training.modes import functions_of, is_no_evaluation
 from codemods.facts.training.volatile import is_volatile
-from codemods.library.kinds import computes_loss
+from codemods.library.kinds import MODULE_METHODS, computes_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _NOT_WRAPPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 ONCE = Reason("nothing-to-gain", "it computes a graph that nobody asks for, but only once")
 _SHAPES = Reason("nothing-to-gain", "it only tries a model out: nothing but shapes is asked of what it computes")
+_FORWARD = "forward"
 _GAP = 3
 """Regions of one suite are one region where no more statements than these stand between them."""
 _TEST_DATA = re.compile(
@@ -83,7 +84,18 @@ class Stretches:
         return self._computes(call) and not self._modes.without_gradients(module, call)
 
     def _is_repeated(self, module: Module, call: ast.Call) -> bool:
-        return loop_around(self._flow, module, call, REPEATING) is not None
+        """Whether models compute again and again there: in a loop, or in the loop of a function that is called."""
+        if loop_around(self._flow, module, call, REPEATING) is not None:
+            return True
+        return any(self._computes_in_loop(each) for each in self._flow.called(call))
+
+    def _computes_in_loop(self, function: Callee) -> bool:
+        """Whether a loop of the function calls a model of the project; that of a ``forward`` calls its parts."""
+        if isinstance(function, ast.Lambda) or function.name in MODULE_METHODS:
+            return False
+        loops = [loop for kind in REPEATING for loop in own(function, kind)]
+        calls = (call for loop in loops for call in own(loop, ast.Call) if self._computes(call))
+        return any(getattr(each, "name", "") == _FORWARD for call in calls for each in self._flow.called(call))
 
     def _is_no_place(self, module: Module, function: Callee) -> bool:
         return is_no_evaluation(self._flow, module, function)
