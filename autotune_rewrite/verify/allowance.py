@@ -36,7 +36,7 @@ class Allowance:
     @property
     def for_pairs(self) -> float:
         """Of these, the seconds for pairs."""
-        return self.left - self.reserved
+        return self.left - self.reserved if math.isfinite(self.seconds) else math.inf
 
     @property
     def holds_another_pair(self) -> bool:
