@@ -116,6 +116,16 @@ def test_where_the_sum_is_read(text: str, inside: list[int], *, after: bool) -> 
     [
         pytest.param("def f():\n    s = 0.0\n    for x in X:\n        s += x\n    return s\n", None, id="nobody"),
         pytest.param(
+            "def f():\n    s = 0.0\n    for x in X:\n        s += x\n    return s\n\ndef g():\n    global s\n    s = f()\n",
+            None,
+            id="another function has a global name alike",
+        ),
+        pytest.param(
+            "def f():\n    s = 0.0\n    def g():\n        nonlocal s\n    for x in X:\n        s += x\n    g()\n",
+            "other functions see 's'",
+            id="a function in this one changes it",
+        ),
+        pytest.param(
             "s = 0.0\nfor x in X:\n    s += x\ndef f():\n    return s\n", "another function reads 's'", id="a function"
         ),
         pytest.param(

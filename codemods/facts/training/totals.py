@@ -196,7 +196,7 @@ class Total:
         """Why other code may see the tensor: functions beside this one, or what runs after an exception."""
         function = self._function
         for node in self.module.nodes(ast.Global, ast.Nonlocal):
-            if self.name in node.names:
+            if self.name in node.names and self._is_meant(node):
                 return self._seen(node, f"other functions see '{self.name}'")
         for each in self._named:
             there = self.module.function(each)
@@ -210,6 +210,13 @@ class Total:
             text = f"other cells would find a tensor in '{self.name}' where this one is interrupted"
             return Reason("seen-elsewhere", text)
         return self._why_caught(flow)
+
+    def _is_meant(self, declaration: ast.Global | ast.Nonlocal) -> bool:
+        """Whether the declaration is of this name: one of another function may be of a name alike, that is global."""
+        function, there = self._function, self.module.function(declaration)
+        if there is function or (function is None and isinstance(declaration, ast.Global)):
+            return True
+        return isinstance(declaration, ast.Nonlocal) and function in self.module.ancestors(declaration)
 
     def _why_caught(self, flow: Flow) -> Reason | None:
         for above in self.module.ancestors(self.loop):
