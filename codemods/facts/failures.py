@@ -14,24 +14,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow import names
 from codemods.dataflow.recursion import closure
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, lasting
-from codemods.dataflow.values import NONE, Container, External, Instance, Unknown, Value, class_of
+from codemods.dataflow.values import NONE, Batch, Container, External, Instance, Tensor, Unknown, Value, class_of
+from codemods.facts.complex_numbers import may_be_computed
 from codemods.facts.devices.devices import RANKS
 from codemods.facts.loops import module_of
 from codemods.facts.numbers import is_item_of_number
 from codemods.facts.reach import own
 from codemods.facts.reason import Place, at
 from codemods.facts.target import ASSUMED
-from codemods.library.kinds import Kind, always, is_loss
+from codemods.library.kinds import Kind, always, is_loss, is_parameter
 from codemods.library.removed import (
     BUILTINS_OF_PYTHON_2,
     NO_ITEM,
     NO_NEXT,
     PYTHON,
     STATIC,
+    demanded_argument,
     may_be_removed,
     removed,
     removed_argument,
+    removed_method,
     removed_modules,
 )
 
@@ -260,6 +264,7 @@ def _failing_call(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, st
     if gone is not None:
         yield gone.since, f"{callee.name}()", f" fails: {gone.instead}"
     yield from _failing_arguments(callee.name, node) if isinstance(callee, External) else ()
+    yield from _failing_without(flow, callee.name, node, 0) if isinstance(callee, External) else ()
     class_ = class_of(callee) if isinstance(callee, Instance) else None
     if class_ is not None and "torch.autograd.Function" in flow.bases(class_):
         forward = flow.method(class_, "forward")
@@ -290,10 +295,42 @@ def _failing_arguments(name: str, node: ast.Call) -> Iterator[tuple[Version, str
             yield gone.since, "", f"{name.rpartition('.')[2]}() takes no {each.arg}{since}: {gone.instead}"
 
 
+def _failing_without(flow: Flow, name: str, node: ast.Call, shift: int) -> Iterator[tuple[Version, str, str]]:
+    """An argument that is left out, and has to be given by now: ``torch.stft(signal, 512)``.
+
+    Args:
+        flow: What is known of the project.
+        name: The qualified name of the function.
+        node: Its call, or that of the method of a tensor.
+        shift: By how many places the arguments of the call are before those of the function.
+    """
+    demanded = demanded_argument(name)
+    if demanded is None or any(isinstance(each, ast.Starred) for each in node.args):
+        return
+    is_given = argument_of(node, demanded.name, demanded.position - shift) is not None
+    if not is_given and all(each.arg is not None for each in node.keywords) and not may_be_computed(flow):
+        since = f"{demanded.since[0]}.{demanded.since[1]}"
+        what = f" fails: {demanded.name} has to be given since torch {since} ({demanded.instead})"
+        yield demanded.since, f"{ast.unparse(node.func)}()", what
+
+
+def _is_tensor(flow: Flow, node: ast.expr) -> bool:
+    """Whether the expression is a tensor for certain: a batch may be a list, or an object of the project's."""
+    values = flow.values(node)
+    return bool(values) and all(
+        (isinstance(each, Tensor) and not isinstance(each, Batch)) or is_parameter(flow, each) for each in values
+    )
+
+
 def _failing_method(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, str]]:
     """``iterator.next()`` and ``loss.backward(retain_variables=True)``."""
     if not isinstance(node.func, ast.Attribute):
         return
+    gone = removed_method(node.func.attr)
+    if (gone or demanded_argument(f"torch.{node.func.attr}")) and _is_tensor(flow, node.func.value):
+        if gone is not None:
+            yield gone.since, f"{ast.unparse(node.func)}()", f" fails: {gone.instead}"
+        yield from _failing_without(flow, f"torch.{node.func.attr}", node, 1)
     if node.func.attr == "backward" and any(each.arg == "retain_variables" for each in node.keywords):
         yield NO_ITEM, "", "backward() has no retain_variables: it is called retain_graph now"
     if node.func.attr == "next":

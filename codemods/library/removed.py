@@ -19,6 +19,18 @@ STATIC: Version = (1, 5)
 """Since then the methods of an autograd function have to be static."""
 
 
+class Demanded(NamedTuple):
+    """An argument that what is called cannot be without any more."""
+
+    since: Version
+    """The torch since which."""
+    name: str
+    position: int
+    """Its place among the arguments of the function, from 0; of the method of a tensor it is one less."""
+    instead: str
+    """What to know."""
+
+
 class Removed(NamedTuple):
     """Something that is gone."""
 
@@ -32,7 +44,7 @@ class Removed(NamedTuple):
 
 _FUNCTIONS = """
 torch 1.8     it is gone from torch
-    btrifact btrisolve gels gesv potrf potrs pstrf trtrs
+    btrifact btrisolve btriunpack gels gesv potrf potri potrs pstrf trtrs
 torch 1.8     the functions of torch.fft have taken its place
     fft ifft irfft rfft
 torch 2.0     torch.linalg.eig has taken its place
@@ -68,7 +80,7 @@ skimage.measure 1.11    it is skimage.metrics.mean_squared_error since scikit-im
 """
 """The torch of what no torch has is the first for Python 3.10: an older one may run where it is there yet."""
 _MODULES = """
-2.0     torch._six
+2.0     torch._six torch._thnn torch.nn._functions torch.nn.parallel.deprecated torch.onnx.symbolic torch.utils.trainer
 1.0     torch.legacy torch.utils.ffi
 1.5     torch.distributed.deprecated
 1.11    torchtext.legacy
@@ -88,6 +100,8 @@ torch.optim.lr_scheduler 2.7  get_last_lr() says what it printed
     ExponentialLR.verbose SequentialLR.verbose CosineAnnealingLR.verbose ReduceLROnPlateau.verbose CyclicLR.verbose
     CosineAnnealingWarmRestarts.verbose OneCycleLR.verbose PolynomialLR.verbose
 """
+_DEMANDED = {"torch.stft": Demanded((2, 0), "return_complex", 9, "False returns what it did before")}
+"""Of real numbers: of complex ones it returns complex ones, whatever is said."""
 _STILL_THERE = frozenset(
     {"torch.fft"} | {f"torch.{each}" for each in ("eig", "symeig", "lstsq", "solve", "matrix_rank", "qr", "cholesky")}
 )
@@ -97,6 +111,16 @@ BUILTINS_OF_PYTHON_2 = frozenset({"raw_input", "unicode", "xrange"})
 def removed(name: str) -> Removed | None:
     """What became of the class or function of that qualified name; None where it is still there, as far as is known."""
     return _REMOVED.get(name)
+
+
+def removed_method(name: str) -> Removed | None:
+    """What became of the method of a tensor; None where it is still there, as far as is known."""
+    return removed(f"torch.{name}")
+
+
+def demanded_argument(name: str) -> Demanded | None:
+    """What the function of that qualified name cannot be called without any more, for real numbers."""
+    return _DEMANDED.get(name)
 
 
 def may_be_removed(attribute: str) -> bool:

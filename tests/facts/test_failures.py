@@ -174,3 +174,66 @@ def test_what_fails_in_a_function_that_many_others_lead_to() -> None:
 def test_what_fails_in_functions_that_only_call_each_other() -> None:
     assert fails("def f():\n    print(loss[0])\n    g()\ndef g():\n    f()\n") is None
     assert fails("def f():\n    print(loss[0])\n    g()\ndef g():\n    f()\ng()\n") is not None
+
+
+SPECTRUM = "torch.stft() fails: return_complex has to be given since torch 2.0 (False returns what it did before)"
+SIGNAL = "signal = torch.from_numpy(read()).float()\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "because"),
+    [
+        pytest.param("torch.stft(signal, 64)", SPECTRUM, id="by position"),
+        pytest.param("torch.stft(signal, n_fft=64, window=torch.hann_window(64))", SPECTRUM, id="by name"),
+        pytest.param(
+            "def spectrum(y):\n    return torch.stft(y, 64)\nspectrum(signal)",
+            SPECTRUM,
+            id="in a function, of what it is given",
+        ),
+        pytest.param("signal.stft(64)", SPECTRUM.replace("torch.stft", "signal.stft"), id="the method of a tensor"),
+        pytest.param(
+            "window = torch.ones(64)\nsignal.stft(64, 16, 64, window, True, 'reflect', False, True)",
+            SPECTRUM.replace("torch.stft", "signal.stft"),
+            id="a method that is given all before",
+        ),
+        pytest.param(
+            "(signal @ signal).symeig(eigenvectors=True)",
+            "(signal @ signal).symeig() fails: torch.linalg.eigh has taken its place",
+            id="the method of a product",
+        ),
+        pytest.param(
+            "nn.Parameter(signal).rfft(1)",
+            "nn.Parameter(signal).rfft() fails: the functions of torch.fft have taken its place",
+            id="the method of a parameter",
+        ),
+    ],
+)
+def test_calls_of_torch_1(body: str, because: str) -> None:
+    found = fails(SIGNAL + body)
+
+    assert found is not None
+    assert found.because == because
+    assert fails(SIGNAL + body, Target((1, 7), (1, 8))) is None
+    assert fails(SIGNAL + body, Target((2, 1))) is not None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("torch.stft(signal, 64, return_complex=False)", id="what is demanded is given"),
+        pytest.param("torch.stft(signal, 64, 16, 64, w, True, 'reflect', False, True, False)", id="by position"),
+        pytest.param("signal.stft(64, 16, 64, w, True, 'reflect', False, True, False)", id="to a method, by position"),
+        pytest.param("torch.stft(signal, 64, **options)", id="it may be among others"),
+        pytest.param("torch.stft(signal, *sizes)", id="it may be among others by position"),
+        pytest.param("torch.stft(signal + 0j, 64)", id="a complex signal"),
+        pytest.param("torch.stft(torch.fft.ifft(signal), 64)", id="a signal that is computed in complex numbers"),
+        pytest.param("torch.stft(signal, 64, window=w.to(torch.cfloat))", id="a complex window"),
+        pytest.param("import steps\nsteps.show(signal, torch.complex64)", id="a complex signal, as another file says"),
+        pytest.param("if torch.__version__ < '1.7':\n    torch.stft(signal, 64)", id="for old versions"),
+        pytest.param("solver.solve(signal)", id="the method of another object"),
+        pytest.param("for batch in nn.utils.data.DataLoader(data):\n    batch.solve()", id="a batch of any kind"),
+    ],
+)
+def test_calls_that_torch_2_takes(body: str) -> None:
+    steps = "import torch\ndef show(x, as_):\n    torch.stft(x.to(as_), 64)\n"
+    assert fails(SIGNAL + body, steps=steps) is None

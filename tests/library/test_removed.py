@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 
 import pytest
 import torch
 
 from codemods.library.removed import (
     PYTHON,
+    demanded_argument,
     removed,
     removed_argument,
     removed_arguments,
+    removed_method,
     removed_modules,
     removed_names,
 )
@@ -37,6 +40,36 @@ def test_what_is_gone_cannot_be_called(name: str) -> None:
     for operands in ((torch.eye(3),), (torch.eye(3), torch.eye(3)), (torch.eye(3), 1)):
         with pytest.raises((TypeError, RuntimeError)):
             called(*operands)  # type: ignore[misc]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "name", sorted(name for each in removed_names() if removed_method(name := each.rpartition(".")[2]) is not None)
+)
+def test_what_is_gone_is_no_method_any_more(name: str) -> None:
+    row = removed_method(name)
+
+    assert row is not None
+    if row.since > INSTALLED:
+        pytest.skip(f"this torch still has {name}")
+    for operands in ((), (torch.eye(3),), (1,)):
+        with pytest.raises((TypeError, AttributeError, RuntimeError)):
+            getattr(torch.eye(3), name)(*operands)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_demanded_of_real_numbers_alone() -> None:
+    row, signal, window = demanded_argument("torch.stft"), torch.rand(64), torch.ones(8)
+
+    assert row is not None
+    with pytest.raises(RuntimeError, match=row.name):
+        torch.stft(signal, 8)
+    with pytest.raises(RuntimeError, match=row.name):
+        signal.stft(8)
+    assert not torch.stft(signal, 8, **{row.name: False}).is_complex()  # type: ignore[arg-type]
+    assert torch.stft(signal + 0j, 8).is_complex()
+    assert list(inspect.signature(torch.stft).parameters)[row.position] == row.name
+    assert torch.stft(signal, 8, window=window + 0j).is_complex()
 
 
 @pytest.mark.parametrize("name", sorted(each for each in removed_arguments() if is_installed(each)))
