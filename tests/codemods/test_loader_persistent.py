@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,7 +34,12 @@ for epoch in range(9):
         print(x.mean())
 """
 MADE = "loader = DataLoader(data, 64, shuffle=True, num_workers=2)\n"
+FILLED = "for label in [3, 7]:\n    data.samples.append(label)\n"
 ENDLESS = "def endless():\n    while True:\n        for x, y in loader:\n            yield x\n"
+
+
+def indented(code: str) -> str:
+    return textwrap.indent(code, "    ").rstrip()
 
 
 def rewrites(before: str, after: str) -> None:
@@ -217,6 +223,22 @@ LEFT = {
     "an item of its data set is written": (
         MADE + EPOCHS.replace("9):\n", "9):\n    data.targets[epoch] = 0\n"),
         f"{FIRST_COPY} (line 14)",
+    ),
+    "a loop fills its data set after its first batch was looked at": (
+        MADE + "x, y = next(iter(loader))\n" + FILLED + EPOCHS,
+        f"{FIRST_COPY} (line 15)",
+    ),
+    "what fills its data set is called again after the epochs": (
+        f"def train():\n{indented(FILLED + EPOCHS)}\n\n\n" + MADE + "train()\ntrain()\n",
+        f"{FIRST_COPY} (line 14)",
+    ),
+    "nobody is seen to call what fills its data set": (
+        f"def fill():\n{indented(FILLED)}\n\n\n" + MADE + EPOCHS,
+        f"{FIRST_COPY} (line 14)",
+    ),
+    "its data set changes, and is not known": (
+        "from animals import Cats\ndata = Cats()\n" + MADE + EPOCHS.replace("9):\n", "9):\n    data.size = epoch\n"),
+        f"{FIRST_COPY} (line 16)",
     ),
     "its data set changes itself": (
         OWN.replace("        return Image", "        self.epoch += 1\n        return Image") + MADE + EPOCHS,
@@ -412,6 +434,13 @@ STILL = {
         "for seed in range(5):\n    train(seed)\n"
     ),
     "a method only reads its data set": OWN + MADE + EPOCHS.replace("9):\n", "9):\n    data.first()\n"),
+    "a loop fills its data set before the epochs": MADE + FILLED + EPOCHS,
+    "a function fills its data set before it makes the loader": (
+        f"def main():\n{indented(FILLED + MADE + EPOCHS)}\n\n\nmain()\n"
+    ),
+    "a function that is called before the epochs fills its data set": (
+        f"def fill():\n{indented(FILLED)}\n\n\n" + MADE + "fill()\n" + EPOCHS
+    ),
     "its data set is changed once before": MADE + "data.transform = transforms.PILToTensor()\n" + EPOCHS,
     "an epoch is left early": MADE + EPOCHS + "        break\n",
     "its first batch is looked at before": MADE + "x, y = next(iter(loader))\n" + EPOCHS,

@@ -40,9 +40,9 @@ def why_workers_end(script: Script, code: WorkerCode) -> Reason | None:
         return Reason("own-worker-init", text)
     return (
         _why_made_again(flow, loader)
+        or _why_changed_outside(code)
         or why_unknown(code)
         or why_changed(code, stay=True)
-        or _why_changed_outside(code)
         or _why_at_once(flow, loader)
     )
 
@@ -165,7 +165,9 @@ def _why_changed_outside(code: WorkerCode) -> Reason | None:
     reading = frozenset(loop for each in loader.passes for loop in _loops(flow, each.module, each.node))
     for module, node in changes_of_what_is_sent(code):
         loops = _loops(flow, module, node) - making
-        is_repeated = loops if changes_data_set(code, node) else loops & reading
+        is_repeated = bool(loops & reading) or (
+            bool(loops) and changes_data_set(code, node) and not _is_before(flow, loader, module, node)
+        )
         is_between = _is_between(flow, loader, module, node)
         if is_repeated or is_between or runs_meanwhile(flow, loader.passes, module, node):
             what = what_is_changed(code, node)
@@ -191,6 +193,30 @@ def _is_between(
         return False
     places = [(module_of(flow, each), each) for each in places_that_run(flow, scope)]
     return any(_is_between(flow, loader, where, each, seen | {scope}) for where, each in places)
+
+
+def _is_before(
+    flow: Flow, loader: Loader, module: Module, node: ast.AST, seen: frozenset[ast.AST] = frozenset()
+) -> bool:
+    """Whether the node, which stands in no loop with a reading, is seen to run before all of them.
+
+    ``for name in names: data.samples.append(name)``, and then the loader and its epochs.
+    """
+    scope = module.function(node)
+    ways = [list(_ways(flow, each.module, each.node, module, scope, loader.value)) for each in loader.passes]
+    line = getattr(node, "lineno", 0)
+    if any(way is not node and getattr(way, "lineno", 0) <= line for some in ways for way in some):
+        return False
+    are_all_seen = bool(ways) and all(ways)
+    is_made_here = loader.module is module and loader.module.function(loader.call) is scope
+    if scope is None or (are_all_seen and is_made_here):
+        return are_all_seen
+    places = [(module_of(flow, each), each) for each in places_that_run(flow, scope)]
+    return (
+        bool(places)
+        and scope not in seen
+        and all(_is_before(flow, loader, where, each, seen | {scope}) for where, each in places)
+    )
 
 
 def _ways(  # noqa: PLR0913, PLR0917 - where it is, where it is seen from, and with what
