@@ -299,6 +299,21 @@ def test_a_torch_that_is_only_spoken_of_is_no_requirement(
             id="conda",
         ),
         pytest.param(
+            "README.md",
+            "## Environment\n\ntorch == 1.2.0\n",
+            (1, 3),
+            "README.md, line 3: torch==1.2.0",
+            id="a line of its own",
+        ),
+        pytest.param("README.md", "- `PyTorch==1.4`\n", (1, 5), "README.md, line 1: torch==1.4", id="a list"),
+        pytest.param(
+            "Dockerfile",
+            "RUN pip install \\\n    torch==1.7.1+cu110 \\\n    numpy\n",
+            (1, 8),
+            "Dockerfile, line 2: torch==1.7.1+cu110",
+            id="a line of a command",
+        ),
+        pytest.param(
             "Dockerfile",
             "RUN pip install torch==1.6.0 && true\n",
             (1, 7),
@@ -325,6 +340,11 @@ def test_a_command_that_installs_a_torch_pins_it(
         pytest.param("pip install torchvision==0.5.0 pytorch-lightning==1.2\n", id="other packages"),
         pytest.param("pip install torch>=1.4\n", id="a lower bound"),
         pytest.param("We used torch==1.4.0 for the paper.\n", id="no command"),
+        pytest.param("PyTorch 1.2.0\n", id="no pin"),
+        pytest.param("torch >= 1.2.0\n", id="a lower bound in a line of its own"),
+        pytest.param("torch == 1.2.0 or newer\n", id="a line that goes on"),
+        pytest.param("torchvision == 0.4.0\n", id="another package in a line of its own"),
+        pytest.param("# torch==1.2.0\n", id="a heading"),
     ],
 )
 def test_a_readme_without_a_pinned_install_pins_nothing(tmp_path: Path, text: str) -> None:
@@ -344,9 +364,23 @@ def test_requirements_decide_before_a_command_in_a_readme(tmp_path: Path) -> Non
 
 def test_what_is_asked_for_silences_what_is_spoken_of(tmp_path: Path) -> None:
     write(tmp_path / "README.md", "Tested with PyTorch 1.6.\n")
-    write(tmp_path / "requirements.txt", "torch\n")
+    write(tmp_path / "requirements.txt", "torch>=1.0\n")
 
     assert target.find(tmp_path) == Target()
+
+
+@pytest.mark.parametrize("name", ["torch", "torch[all]  # any", "torch @ git+https://example.org/torch"])
+def test_requirements_of_whichever_torch_leave_it_to_the_readme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "requirements.txt", f"{name}\nnumpy==1.17\n")
+    write(tmp_path / "README.md", "Tested with PyTorch 1.6.\n")
+    assert target.find(tmp_path).spoken_of == "README.md, line 1: torch 1.6"
+
+    target.found_from.cache_clear()
+    write(tmp_path / "README.md", "torch == 1.2.0\n")
+    assert target.find(tmp_path) == Target((1, 2), (1, 3), "README.md, line 1: torch==1.2.0")
 
 
 def test_without_a_marked_root_requirements_count_up_to_the_current_directory(

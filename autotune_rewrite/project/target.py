@@ -2,8 +2,9 @@
 
 What is pinned decides: ``torch==1.13.1``, a lock, ``torch<2``. A mere lower bound says what the author began with:
 ``torch>=2.1`` is known to have what 2.1 has, as nobody would install less; ``torch>=0.4`` says nothing, as hardly
-anybody has torch 0.4 today. Where no file asks for a torch, a command of the README decides that installs one:
-``pip install torch==1.4.0``. The torch that happens to be installed says nothing about the script.
+anybody has torch 0.4 today. Where no file asks for a torch, or only for whichever there is (``torch``), the README
+decides if it pins one: by a command that installs it, ``pip install torch==1.4.0``, or in a line of its own as in a
+requirements file, ``torch == 1.2.0``. The torch that happens to be installed says nothing about the script.
 """
 
 from __future__ import annotations
@@ -52,6 +53,13 @@ _NAMED = re.compile(r"(?<![\w-])(?:py)?torch(?![\w-])", re.IGNORECASE)
 _INCLUDED = re.compile(r"\s*(?:-r|-c|--requirement|--constraint)[ \t=]*(?P<file>[^\s#]+)")
 _COMMAND = re.compile(r"\b(?:pip3?|conda|mamba)\s+install\b(?P<given>[^`;&|#]*)")
 _PINNED = re.compile(rf"{_TORCH}={{1,2}}\d.*", re.IGNORECASE)
+_ALONE = re.compile(
+    # - `torch==1.4.0`, or a line of a command that goes on.
+    rf"\s*(?:[-*+]\s+)?`?{_TORCH}\s*(?P<bounds>={{2,3}}\s*\d[\w.+*]*)`?\s*(?:\\|\s#.*)?\s*",
+    re.IGNORECASE,
+)
+_WHICHEVER = frozenset({"", "*"})
+"""Bounds that every torch is within."""
 _SPOKEN_OF = re.compile(
     # In Markdown the word may be a link: [PyTorch](https://pytorch.org) 1.2, [PyTorch][1] (>= 1.2).
     r"(?<![\w-])(?:py)?torch(?:\*|_|`)*(?:\](?:\([^)]*\)|\[[^\]]*\]))?"
@@ -125,9 +133,11 @@ def found_from(directory: Path, current: Path) -> Target:
     broken = tuple(one for each in above for one in _broken(each))
     for each in above:
         said = _in_directory(each)
-        if said:
+        if any(one.bounds not in _WHICHEVER for one in said):
             found = weakest([_target(each) for each in said])
             return found._replace(unread=(*found.unread, *broken))
+        if said:
+            break
     installed = [one for each in above for one in _installed(each)]
     if installed:
         return weakest([_target(each) for each in installed])._replace(unread=broken)
@@ -225,8 +235,11 @@ def _speaking(directory: Path) -> Iterator[tuple[Path, int, str]]:
 
 
 def _installed(directory: Path) -> Iterator[_Said]:
-    """What commands pin that install a torch: ``conda install pytorch=1.8 -c pytorch``."""
+    """What is pinned by commands that install a torch, ``conda install pytorch=1.8 -c pytorch``, and by lines alone."""
     for path, number, line in _speaking(directory):
+        alone = _ALONE.fullmatch(line)
+        if alone is not None:
+            yield _Said(alone["bounds"].replace(" ", ""), f"{_shown(path)}, line {number}")
         command = _COMMAND.search(line)
         for word in command["given"].split() if command is not None else ():
             if _PINNED.fullmatch(word.strip("\"'")):
@@ -234,7 +247,7 @@ def _installed(directory: Path) -> Iterator[_Said]:
 
 
 def _spoken_of(directory: Path) -> Iterator[str]:
-    """Where files that ask for no torch name one that is older than what is assumed."""
+    """Where files that pin no torch name one that is older than what is assumed."""
     for path, number, line in _speaking(directory):
         found = _SPOKEN_OF.search(line)
         if found is not None and parse(found["version"]) < ASSUMED:
@@ -339,7 +352,7 @@ def _target(said: _Said) -> Target:
     lower: list[Version] = []
     upper: list[Version] = []
     for text in re.split(r"\s*,\s*|\s+(?=[<>=~!^])", said.bounds):
-        if text in {"", "*"}:
+        if text in _WHICHEVER:
             continue
         found = _BOUND.fullmatch(text)
         if found is None:
