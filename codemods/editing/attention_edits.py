@@ -10,7 +10,8 @@ from codemods.editing.naming import written
 from codemods.editing.positions import leading
 from codemods.editing.splitting import width
 from codemods.editing.values import Remove, Replace
-from codemods.facts.models.attention_masks import tight
+from codemods.facts.models.attention_dimensions import WITHOUT_HEADS, dimensions, mask_dimensions
+from codemods.facts.models.attention_masks import LOOSE, tight
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.attention import DROPOUT, FUSED
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _NAME = DROPOUT.rpartition(".")[2]
 _SWITCHES = frozenset({"train", "eval", "training"})
 """Attributes and methods by which a layer is put into training or evaluation."""
+_HEADS = 1
+"""The dimension of heads in what fused kernels take."""
 _HALF = "0.5"
 """The share that a dropout drops where nothing is said."""
 
@@ -36,9 +39,12 @@ def fused(script: Script, attention: Attention) -> list[Edit] | Reason:
         return Reason("no-name", "torch.nn.functional cannot be named where attention is computed")
     name, imports = named
     scores = attention.scores
-    arguments = [_operand(module, each) for each in (scores.query, scores.key, attention.value)]
+    needs_heads = dimensions(script.flow, attention) == WITHOUT_HEADS
+    with_heads = f".unsqueeze({_HEADS})" if needs_heads else ""
+    arguments = [_operand(module, each, with_heads) for each in (scores.query, scores.key, attention.value)]
     for mask in scores.masks if not attention.is_causal else ():
-        text = _mask(script, attention, mask)
+        is_for_each = needs_heads and mask_dimensions(script.flow, attention) == WITHOUT_HEADS
+        text = _mask(script, attention, mask, with_heads if is_for_each else "")
         if isinstance(text, Reason):
             return text
         arguments.append(f"attn_mask={text}")
@@ -49,7 +55,8 @@ def fused(script: Script, attention: Attention) -> list[Edit] | Reason:
         arguments.append("is_causal=True")
     if attention.scale is not None:
         arguments.append(f"scale={_scale(module, attention.scale)}")
-    call = _laid_out(attention, name, arguments)
+    behind = f".squeeze({_HEADS}){attention.behind}" if needs_heads else attention.behind
+    call = _laid_out(attention, name, arguments, behind)
     return [
         *imports,
         *(Remove(module, each) for each in attention.gone),
@@ -57,24 +64,26 @@ def fused(script: Script, attention: Attention) -> list[Edit] | Reason:
     ]
 
 
-def _operand(module: Module, operand: Operand) -> str:
+def _operand(module: Module, operand: Operand, with_heads: str) -> str:
     code = module.code(operand.node)
-    if operand.suffix:
-        return f"{tight(module, operand.node)}{operand.suffix}"
+    if operand.suffix or with_heads:
+        return f"{tight(module, operand.node)}{operand.suffix}{with_heads}"
     return f"({code})" if isinstance(operand.node, (ast.Tuple, ast.GeneratorExp)) and code[:1] != "(" else code
 
 
-def _mask(script: Script, attention: Attention, mask: Mask) -> str | Reason:
+def _mask(script: Script, attention: Attention, mask: Mask, with_heads: str) -> str | Reason:
     """The mask, or None where the script has none at times."""
     module = attention.module
+    is_loose = with_heads and isinstance(ast.parse(mask.text, mode="eval").body, LOOSE)
+    kept = f"({mask.text}){with_heads}" if is_loose else mask.text + with_heads
     if mask.condition is None:
-        return mask.text
+        return kept
     tested = _tested(script, mask.condition)
     if tested is None:
         text = f"whether scores are masked depends on a condition ({HERE})"
         return Reason("other-attention", text, (at(module, mask.condition),))
     name = module.code(tested)
-    return name if mask.text == name else f"None if {name} is None else {mask.text}"
+    return name if kept == name else f"None if {name} is None else {kept}"
 
 
 def _tested(script: Script, condition: ast.expr) -> ast.expr | None:
@@ -151,13 +160,13 @@ def _scale(module: Module, scale: Scale) -> str:
     return f"1 / {module.code(scale.node) if is_power else tight(module, scale.node)}"
 
 
-def _laid_out(attention: Attention, name: str, arguments: list[str]) -> str:
+def _laid_out(attention: Attention, name: str, arguments: list[str], behind: str) -> str:
     """The call, on several lines where one would be wider than the file's."""
     module, output = attention.module, attention.output
     line = module.lines[output.lineno - 1]
     start = module.column(output) - 1
     rest = line[module.end_column(output) :] if output.end_lineno == output.lineno else ""
-    call = f"{name}({', '.join(arguments)}){attention.behind}"
+    call = f"{name}({', '.join(arguments)}){behind}"
     if start + len(call) + len(rest.split("#")[0].rstrip()) <= width(module):
         return call
     outer = leading(module, module.statement(output))
@@ -165,4 +174,4 @@ def _laid_out(attention: Attention, name: str, arguments: list[str]) -> str:
     in_one = len(outer + unit) + len(", ".join(arguments)) <= width(module)
     between, end = (", ", "") if in_one else (f",\n{unit}", ",")
     # LibCST puts the indentation of the statement before each of these lines.
-    return f"{name}(\n{unit}{between.join(arguments)}{end}\n){attention.behind}"
+    return f"{name}(\n{unit}{between.join(arguments)}{end}\n){behind}"

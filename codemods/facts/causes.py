@@ -297,6 +297,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "just that: the fused function would compute something else.",
         "unknown-mask": "What is added to the scores, or put in their place, is not known to mask them as the fused "
         'function does: by floating-point numbers, or by `float("-inf")`.',
+        "other-dimensions": "Torch's fused kernels take four dimensions: (batch, heads, length, width). Where there "
+        "are others, torch computes all scores as the script does. Where there are four, write `B, H, T, D = q.shape`.",
         "weights-used": "The weights of the attention, or its scores, are used elsewhere: the fused function has none. "
         "Where they are only looked at, compute them there.",
         "may-be-written": "A constant is given to code that may write to it or keep it, and would meet it again in the "

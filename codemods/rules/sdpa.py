@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.attention_edits import fused
+from codemods.facts.models.attention_dimensions import why_not_taken
 from codemods.facts.models.attention_obstacles import why_not_fused
 from codemods.facts.models.attention_sites import attentions
 from codemods.facts.reason import Reason
@@ -36,7 +37,8 @@ class Sdpa(Codemod):
         The weights are returned, kept, plotted or read by a hook. Between the products stands more than a scale, one
         mask and a dropout: another softmax, heads that are mixed, a learnt temperature. A mask fills with a finite
         number, and may hide all keys of a query. A mask that is added is not known to hold floats. Gradients are
-        differentiated again. The result is viewed. TorchScript compiles code of the script. On CUDA results are to
+        differentiated again. The result is viewed. Queries are not seen to have four dimensions, as the kernels take
+        them, nor three, of which four can be made. TorchScript compiles code of the script. On CUDA results are to
         repeat, and no ``torch.use_deterministic_algorithms(True)`` asks the kernels for it. A mask that nothing reads
         any more stays a buffer of its module, as checkpoints hold it.
 
@@ -56,8 +58,8 @@ class Sdpa(Codemod):
     phases = frozenset({Phase.FORWARD, Phase.BACKWARD, Phase.EVALUATION})
     causes = words(
         """
-        determinism double-backward masked-rows no-name nothing-to-gain other-attention other-result torchscript
-        unknown-mask weights-used
+        determinism double-backward masked-rows no-name nothing-to-gain other-attention other-dimensions other-result
+        torchscript unknown-mask weights-used
         """
     )
     examples = (
@@ -116,7 +118,8 @@ import torch.nn.functional as F
 
 
 def attend(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
+    batch, heads, length, depth = q.shape
+    scores = q @ k.transpose(-2, -1) * depth ** -0.5
     if mask is not None:
         scores = scores.masked_fill(mask == 0, float("-inf"))
     return F.softmax(scores, dim=-1) @ v
@@ -126,9 +129,54 @@ import torch.nn.functional as F
 
 
 def attend(q, k, v, mask=None):
+    batch, heads, length, depth = q.shape
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=None if mask is None else mask != 0
     )
+""",
+        ),
+        Rewrites(
+            before="""\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self, dim, size, length):
+        super().__init__()
+        self.query = nn.Linear(dim, size, bias=False)
+        self.key = nn.Linear(dim, size, bias=False)
+        self.value = nn.Linear(dim, size, bias=False)
+        self.register_buffer("mask", torch.tril(torch.ones(length, length)))
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
+        scores = scores.masked_fill(self.mask[:T, :T] == 0, float("-inf"))
+        return F.softmax(scores, dim=-1) @ v
+""",
+            after="""\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self, dim, size, length):
+        super().__init__()
+        self.query = nn.Linear(dim, size, bias=False)
+        self.key = nn.Linear(dim, size, bias=False)
+        self.value = nn.Linear(dim, size, bias=False)
+        self.register_buffer("mask", torch.tril(torch.ones(length, length)))
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        return F.scaled_dot_product_attention(
+            q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), is_causal=True
+        ).squeeze(1)
 """,
         ),
         Leaves(
@@ -160,5 +208,8 @@ def attend(q, k, v):
         edits = fused(script, attention)
         if isinstance(edits, Reason):
             return self.left(script.module, node, edits)
+        reason = why_not_taken(script.flow, attention)
+        if reason is not None:
+            return self.left(script.module, node, reason)
         redraws = attention.dropped is not None
         return self.rewrites(script.module, node, _MESSAGE, *edits, redraws=redraws)

@@ -210,7 +210,7 @@ class Attention(nn.Module):
 {}        self.register_buffer("mask", mask)
 {}
     def forward(self, x):
-        B, T, C = x.shape
+        B, H, T, C = x.shape
         s = (x @ x.mT).masked_fill(self.mask[:T, :T] == 0, float("-inf"))
         return s.softmax(-1) @ x
 """
@@ -230,22 +230,31 @@ def function(body: str) -> str:
     return START + SCORES + body
 
 
+NAMED = "    B, H, T, D = q.shape\n"
+FOUR = START + NAMED
+LAYER_OF_FOUR = LAYER + f"    {NAMED}"
+
+
+def of_four(body: str) -> str:
+    return FOUR + SCORES + body
+
+
 REWRITTEN = {
     "a dropout that drops in evaluation as well": (
-        function("    return F.dropout(s.softmax(-1), 0.1) @ v\n"),
-        START + f"    return {CALL}(q, k, v, dropout_p=0.1)\n",
+        of_four("    return F.dropout(s.softmax(-1), 0.1) @ v\n"),
+        FOUR + f"    return {CALL}(q, k, v, dropout_p=0.1)\n",
     ),
     "a parameter says whether it trains": (
-        function("    return F.dropout(s.softmax(-1), 0.1, flag) @ v\n"),
-        START + f"    return {CALL}(q, k, v, dropout_p=0.1 if flag else 0.0)\n",
+        of_four("    return F.dropout(s.softmax(-1), 0.1, flag) @ v\n"),
+        FOUR + f"    return {CALL}(q, k, v, dropout_p=0.1 if flag else 0.0)\n",
     ),
     "a mask of floats is added": (
-        function("    far = (1.0 - mask) * -10000.0\n    s = s + far\n    return s.softmax(-1) @ v\n"),
-        START + f"    far = (1.0 - mask) * -10000.0\n    return {CALL}(q, k, v, attn_mask=far)\n",
+        of_four("    far = (1.0 - mask) * -10000.0\n    s = s + far\n    return s.softmax(-1) @ v\n"),
+        FOUR + f"    far = (1.0 - mask) * -10000.0\n    return {CALL}(q, k, v, attn_mask=far)\n",
     ),
     "a bias that is learnt": (
-        LAYER + "        return (q @ k.transpose(-2, -1) * 0.5 + self.bias).softmax(-1) @ v\n",
-        LAYER + f"        return {CALL}(q, k, v, attn_mask=self.bias, scale=0.5)\n",
+        LAYER_OF_FOUR + "        return (q @ k.transpose(-2, -1) * 0.5 + self.bias).softmax(-1) @ v\n",
+        LAYER_OF_FOUR + f"        return {CALL}(q, k, v, attn_mask=self.bias, scale=0.5)\n",
     ),
     "keys from a cache are not as many as queries": (
         LAYER.replace("q, k, v", "x, past")
@@ -262,34 +271,35 @@ REWRITTEN = {
         + f"        return {CALL}(\n            q, k, k, attn_mask=self.mask[:T, :T] != 0, scale=0.5\n        )\n",
     ),
     "the last rows of a triangle": (
-        LAYER
+        LAYER_OF_FOUR
         + "        n, t = q.size(-2), k.size(-2)\n"
         + "        s = q @ k.transpose(-2, -1) * 0.5\n"
         + "        s = s.masked_fill(self.mask[t - n:t, :t] == 0, float('-inf'))\n"
         + "        return s.softmax(-1) @ v\n",
-        LAYER
+        LAYER_OF_FOUR
         + "        n, t = q.size(-2), k.size(-2)\n"
         + f"        return {CALL}(\n            q, k, v, attn_mask=self.mask[t - n:t, :t] != 0, scale=0.5\n        )\n",
     ),
     "each pass of a loop": (
         IMPORTS
-        + "def attend(q, ks, v):\n    for k in ks:\n        w = (q @ k.mT).softmax(-1)\n        v = w @ v\n    return v\n",
-        IMPORTS + f"def attend(q, ks, v):\n    for k in ks:\n        v = {CALL}(q, k, v, scale=1.0)\n    return v\n",
+        + "def attend(q, ks, v):\n    B, H, T, D = q.shape\n    for k in ks:\n        w = (q @ k.mT).softmax(-1)\n        v = w @ v\n    return v\n",
+        IMPORTS
+        + f"def attend(q, ks, v):\n    B, H, T, D = q.shape\n    for k in ks:\n        v = {CALL}(q, k, v, scale=1.0)\n    return v\n",
     ),
     "scores under the name of queries": (
-        START + "    q = q @ k.transpose(-2, -1)\n    q = q.softmax(-1)\n    return q @ v\n",
-        START + f"    return {CALL}(q, k, v, scale=1.0)\n",
+        FOUR + "    q = q @ k.transpose(-2, -1)\n    q = q.softmax(-1)\n    return q @ v\n",
+        FOUR + f"    return {CALL}(q, k, v, scale=1.0)\n",
     ),
     "dropouts are switched alone": (
-        LAYER
+        LAYER_OF_FOUR
         + "        return self.drop((q @ k.mT).softmax(-1)) @ v\n\nfor part in Attention(8, 0).modules():\n    if isinstance(part, nn.Dropout):\n        part.train()\n",
-        LAYER
+        LAYER_OF_FOUR
         + f"        return {CALL}(\n            q, k, v, dropout_p=self.drop.p if self.drop.training else 0.0, scale=1.0\n        )\n\nfor part in Attention(8, 0).modules():\n    if isinstance(part, nn.Dropout):\n        part.train()\n",
     ),
     "one dropout is switched alone": (
-        LAYER
+        LAYER_OF_FOUR
         + "        return self.drop((q @ k.mT).softmax(-1)) @ v\n\nlayer = Attention(8, 0).eval()\nlayer.drop.train()\n",
-        LAYER
+        LAYER_OF_FOUR
         + f"        return {CALL}(\n            q, k, v, dropout_p=self.drop.p if self.drop.training else 0.0, scale=1.0\n        )\n\nlayer = Attention(8, 0).eval()\nlayer.drop.train()\n",
     ),
     "a triangle of which the first columns are written anew": (
@@ -315,9 +325,9 @@ REWRITTEN = {
     ),
     "a function of the project asks whether there is a mask": (
         IMPORTS
-        + "def exists(val):\n    return val is not None\n\ndef attend(q, k, v, mask):\n    s = q @ k.mT\n    if exists(mask):\n        s.masked_fill_(~mask, float('-inf'))\n    return s.softmax(-1) @ v\n",
+        + "def exists(val):\n    return val is not None\n\ndef attend(q, k, v, mask):\n    B, H, T, D = q.shape\n    s = q @ k.mT\n    if exists(mask):\n        s.masked_fill_(~mask, float('-inf'))\n    return s.softmax(-1) @ v\n",
         IMPORTS
-        + f"def exists(val):\n    return val is not None\n\ndef attend(q, k, v, mask):\n    return {CALL}(q, k, v, attn_mask=mask, scale=1.0)\n",
+        + f"def exists(val):\n    return val is not None\n\ndef attend(q, k, v, mask):\n    B, H, T, D = q.shape\n    return {CALL}(q, k, v, attn_mask=mask, scale=1.0)\n",
     ),
 }
 
@@ -517,3 +527,148 @@ def test_before_torch_2_1_it_takes_no_scale() -> None:
     code = function("    return s.softmax(-1) @ v\n")
 
     assert [each.code for each in run(Sdpa, code, (2, 0)).sites] == ["older-torch"]
+
+
+# Dimensions: the fused kernels take four.
+
+HEAD_OF_THREE = """\
+class Head(nn.Module):
+    def __init__(self, dim=16, size=8, length=6):
+        super().__init__()
+        self.query = nn.Linear(dim, size)
+        self.key = nn.Linear(dim, size)
+        self.value = nn.Linear(dim, size)
+        self.register_buffer("tril", torch.tril(torch.ones(length, length)))
+
+    def forward(self, x, bias, flag=None):
+        B, T, C = x.shape
+        N, L, S = bias.shape
+        q, k, v = self.query(x), self.key(x), self.value(x)
+"""
+OF_THREE = "q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)"
+EACH = OF_THREE.replace(", ", ",\n    ")
+THREE = {
+    "without a mask": (
+        "y = (q @ k.mT * q.size(-1) ** -0.5).softmax(-1) @ v\n",
+        f"y = {CALL}(\n    {OF_THREE}\n).squeeze(1)\n",
+    ),
+    "a triangle": (
+        "s = (q @ k.mT / q.size(-1) ** 0.5).masked_fill(self.tril[:T, :T] == 0, float('-inf'))\ny = s.softmax(-1) @ v\n",
+        f"y = {CALL}(\n    {OF_THREE}, is_causal=True\n).squeeze(1)\n",
+    ),
+    "a mask for all": (
+        "s = (q @ k.mT / q.size(-1) ** 0.5).masked_fill(bias[0] < 0, float('-inf'))\ny = s.softmax(-1) @ v\n",
+        f"y = {CALL}(\n    {OF_THREE}, attn_mask=~(bias[0] < 0)\n).squeeze(1)\n",
+    ),
+    "a mask for each": (
+        "s = (q @ k.mT / q.size(-1) ** 0.5).masked_fill(bias == 0, float('-inf'))\ny = s.softmax(-1) @ v\n",
+        f"y = {CALL}(\n    {EACH},\n    attn_mask=(bias != 0).unsqueeze(1),\n).squeeze(1)\n",
+    ),
+    "a bias for each": (
+        "far = bias * 0.5\ny = (q @ k.mT + far).softmax(-1) @ v\n",
+        f"far = bias * 0.5\ny = {CALL}(\n    {EACH},\n    attn_mask=far.unsqueeze(1),\n    scale=1.0,\n).squeeze(1)\n",
+    ),
+    "a mask that may be missing": (
+        "s = q @ k.mT\nif bias is not None:\n    s = s.masked_fill(bias == 0, float('-inf'))\ny = s.softmax(-1) @ v\n",
+        f"y = {CALL}(\n    {EACH},\n    attn_mask=None if bias is None else (bias != 0).unsqueeze(1),\n    scale=1.0,\n).squeeze(1)\n",
+    ),
+    "products of batches": (
+        "y = torch.bmm((torch.bmm(q, k.transpose(1, 2)) * 0.5).softmax(-1), v)\n",
+        f"y = {CALL}(\n    {OF_THREE}, scale=0.5\n).squeeze(1)\n",
+    ),
+    "einsum with keys in front": (
+        "w = torch.einsum('bid,jbd->bij', q, k.transpose(0, 1)).softmax(-1)\ny = torch.einsum('bij,bjd->ibd', w, v).transpose(0, 1)\n",
+        f"y = {CALL}(\n    q.unsqueeze(1),\n    k.transpose(0, 1).transpose(0, 1).unsqueeze(1),\n    v.unsqueeze(1),\n    scale=1.0,\n).squeeze(1).transpose(0, 1).transpose(0, 1)\n",
+    ),
+}
+
+
+def head(code: str) -> str:
+    return IMPORTS + HEAD_OF_THREE + indented(code) + "        return y\n"
+
+
+@pytest.mark.parametrize(("before", "after"), THREE.values(), ids=THREE)
+def test_three_dimensions_get_one_for_heads(before: str, after: str) -> None:
+    check_rewrites(Sdpa, head(before), head(after))
+
+
+@pytest.mark.parametrize(("before", "after"), THREE.values(), ids=THREE)
+def test_three_dimensions_give_what_they_gave(before: str, after: str) -> None:
+    torch.manual_seed(0)
+    layers: list[Any] = []
+    for code in (before, after):
+        names: dict[str, Any] = {}
+        exec(compile(head(code), "layer.py", "exec"), names)  # noqa: S102 - the texts are the test's own
+        layers.append(names["Head"]())
+    layers[1].load_state_dict(layers[0].state_dict())
+    bias = torch.randn(3, 6, 6) * (1 - torch.eye(6)) + torch.eye(6)
+
+    one, other = (computed(each, torch.randn(3, 6, 16, generator=torch.manual_seed(1)), bias) for each in layers)
+
+    for found, expected in zip(other, one, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+ATTEND = IMPORTS + "def attend(q, k, v):\n{}\n\n{}\n"
+PRODUCTS = "    return (q @ k.mT).softmax(-1) @ v"
+FOUR_OF_CALLERS = {
+    "a function is given four": "x = torch.randn(2, 4, 8, 16)\nattend(x, x, x)",
+    "each of several calls gives four": "x = torch.randn(2, 4, 8, 16)\nattend(x, x, x)\nattend(x * 2, x, x)",
+    "one of the operands is known": "x = torch.randn(2, 4, 8, 16)\nattend(print, x, print)",
+    "heads are split by a method": """\
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(32, 32)
+
+    def split(self, x):
+        B, T, C = x.shape
+        return x.view(B, T, 4, C // 4).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = (self.split(self.inner(each)) for each in (x, x, x))
+        return attend(q, k, v)
+
+Layer()(torch.randn(2, 8, 32))""",
+}
+
+
+@pytest.mark.parametrize("callers", FOUR_OF_CALLERS.values(), ids=FOUR_OF_CALLERS)
+def test_callers_that_give_four_dimensions(callers: str) -> None:
+    fused = f"    return {CALL}(q, k, v, scale=1.0)"
+    check_rewrites(Sdpa, ATTEND.format(PRODUCTS, callers), ATTEND.format(fused, callers))
+
+
+TAKEN = "and the fused kernels take four: (batch, heads, length, width)"
+UNSEEN = (
+    f"how many dimensions the queries have is not known (line 7), {TAKEN}: write B, H, T, D = q.shape before it if"
+    " there are four"
+)
+OTHERS = {
+    "nobody calls it": (ATTEND.format(PRODUCTS, ""), UNSEEN),
+    "calls differ": (
+        ATTEND.format(PRODUCTS, "x = torch.randn(2, 4, 8, 16)\nattend(x, x, x)\nattend(x[0], x[0], x[0])"),
+        UNSEEN,
+    ),
+    "of values it is not known": (
+        ATTEND.format(PRODUCTS, "x = torch.randn(2, 8, 16)\nattend(x, x, print)"),
+        UNSEEN,
+    ),
+    "five": (
+        ATTEND.format(PRODUCTS, "x = torch.randn(2, 3, 4, 8, 16)\nattend(x, x, x)"),
+        f"the queries have 5 dimensions (line 7), {TAKEN}",
+    ),
+    "of some five": (
+        ATTEND.format(PRODUCTS, "x = torch.randn(2, 3, 4, 8, 16)\nattend(x, x, x[0])"),
+        f"queries, keys and values do not all have as many dimensions (line 7), {TAKEN}",
+    ),
+    "of the mask of three it is not known": (
+        head("y = (q @ k.mT).masked_fill(flag, float('-inf')).softmax(-1) @ v\n"),
+        f"the queries have three dimensions, the mask is not seen to have two or three (line 18), {TAKEN}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), OTHERS.values(), ids=OTHERS)
+def test_dimensions_that_no_fused_kernel_takes(code: str, because: str) -> None:
+    check_leaves(Sdpa, code, because)

@@ -242,13 +242,13 @@ def kept(module: Module, flow: Flow, node: ast.expr) -> str:
     return f"~{tight(module, node)}"
 
 
-_LOOSE = (ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda, ast.UnaryOp, ast.NamedExpr, ast.Await, ast.Starred)
+LOOSE = (ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda, ast.UnaryOp, ast.NamedExpr, ast.Await, ast.Starred)
 
 
 def tight(module: Module, node: ast.expr) -> str:
     """The expression's text, in parentheses where something may be written before or behind it only with these."""
     code = module.code(node)
-    is_whole = not isinstance(node, (*_LOOSE, ast.GeneratorExp)) and (isinstance(node, ast.Tuple) or "\n" not in code)
+    is_whole = not isinstance(node, (*LOOSE, ast.GeneratorExp)) and (isinstance(node, ast.Tuple) or "\n" not in code)
     return code if is_whole else f"({code})"
 
 

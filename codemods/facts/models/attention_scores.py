@@ -61,6 +61,8 @@ class Scores:
     dimensions: int | None
     is_turned: bool
     """Whether the keys are seen to be turned round for the product."""
+    are_told: bool = False
+    """Whether the operator takes as many dimensions as that, and no others."""
     scales: list[Scale] = field(default_factory=list)
     masks: list[Mask] = field(default_factory=list)
 
@@ -222,15 +224,18 @@ class ScoreReader:
             return None
         query = Operand(factors[found.query.position], in_order(found.query.order))
         key = Operand(factors[found.key.position], in_order(found.key.order))
-        return self._without_scale(Scores(query, key, found.dimensions, is_turned=True))
+        return self._without_scale(
+            Scores(query, key, found.dimensions, is_turned=True, are_told=found.dimensions is not None)
+        )
 
     def _of_factors(self, left: ast.expr, right: ast.expr, dimensions: int | None) -> Scores:
+        are_told = dimensions is not None
         if dimensions is None:
             shape = self._shapes.of(self._module, left)
             dimensions = len(shape) if shape is not None else None
         turned = self._turned(right, dimensions)
         key = Operand(right, ".transpose(-2, -1)") if turned is None else Operand(turned)
-        return self._without_scale(Scores(Operand(left), key, dimensions, is_turned=turned is not None))
+        return self._without_scale(Scores(Operand(left), key, dimensions, turned is not None, are_told=are_told))
 
     def _turned(self, node: ast.expr, dimensions: int | None) -> ast.expr | None:
         """The keys of ``keys.transpose(-2, -1)``."""
