@@ -10,7 +10,7 @@ from codemods.editing.values import Insert
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.leads import runs, sites_here
-from codemods.facts.precision.tf32 import is_allowed, multiplies, why_decided, why_precise
+from codemods.facts.precision.tf32 import is_allowed, multiplies, uses_tf32_already, why_decided, why_precise
 from codemods.facts.reason import Reason
 from codemods.facts.switches import place_of_switch
 from codemods.library.sources import measured
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _SETTER = "torch.set_float32_matmul_precision"
+_LITTLE = "convolutions and recurrent layers use TF32 already, and its matrix products are little beside them"
+_NONE = "none of its layers is seen to multiply matrices"
 _MESSAGE = "products of matrices in 32 bits leave the tensor cores unused"
 
 
@@ -36,12 +38,12 @@ class Tf32Matmul(Codemod):
         convolutions and cuDNN's recurrent layers use TF32: linear layers and attention do not.
 
     When it is left:
-        The models are convolutional or recurrent, and products are little beside what uses TF32 already. The script
-        chooses a precision itself, by a flag, a function or the environment, or computes in 64 or 16 bits. ``amp``
-        computes all of the training in 16 bits in the same rewrite: with ``--ignore amp`` the line is written. The
-        script needs digits that TF32 does not have: linear algebra that solves or decomposes, ``torch.cdist`` and
-        distances that are expanded, second derivatives, a line search, networks that learn from their own estimates,
-        comparisons such as ``torch.allclose``. An iteration computes too little.
+        The models are convolutional or recurrent, and products are little beside what uses TF32 already, or no layer
+        multiplies matrices. The script chooses a precision itself, by a flag, a function or the environment, or
+        computes in 64 or 16 bits. ``amp`` computes all of the training in 16 bits in the same rewrite: with ``--ignore
+        amp`` the line is written. The script needs digits that TF32 does not have: linear algebra that solves or
+        decomposes, ``torch.cdist`` and distances that are expanded, second derivatives, a line search, networks that
+        learn from their own estimates, comparisons such as ``torch.allclose``. An iteration computes too little.
 
     Results:
         Products of matrices rounded to 3e-4 on an H100, and to 2e-6 without. Before torch 2.9 nothing changes without
@@ -133,7 +135,8 @@ for words in torch.randn(100, 2, 128, 64, 512).cuda():
         inside = [each for each, value in sites.items() if value in multiplying] or list(sites)
         # Rather one that is made when the script runs than one of a function that nothing calls.
         first = min(inside, key=lambda each: not runs(script, each))
-        yield self._site(script, first, inside, multiplying)
+        beside = any(uses_tf32_already(script, each) for each in values)
+        yield self._site(script, first, inside, multiplying, _LITTLE if beside else _NONE)
 
     def _without_model(self, script: Script, site: ast.AST) -> Iterator[Finding]:
         """The same where no model is seen that the script trains; nothing where it stays on the CPU for certain."""
@@ -141,12 +144,14 @@ for words in torch.randn(100, 2, 128, 64, 512).cuda():
         if reason.code != "no-cuda":
             yield self.left(script.module, site, reason)
 
-    def _site(self, script: Script, site: ast.AST, sites: list[ast.AST], models: list[Value]) -> Finding:
+    def _site(
+        self, script: Script, site: ast.AST, sites: list[ast.AST], models: list[Value], otherwise: str
+    ) -> Finding:
+        """The site, left for the other reason where no model multiplies matrices."""
         module = script.module
         reason = script_wide(script)
         if reason is None and not models:
-            text = "convolutions and recurrent layers use TF32 already, and its matrix products are little beside them"
-            reason = Reason("nothing-to-gain", text)
+            reason = Reason("nothing-to-gain", otherwise)
         reason = reason or why_precise(script)
         if reason is None and self.is_weighed:
             reason = worth(script).why_without_tf32(models)

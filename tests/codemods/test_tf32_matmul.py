@@ -74,6 +74,7 @@ MULTIPLIES = {
     "linear layers": "model = nn.Sequential(nn.Linear(512, 4096), nn.ReLU(), nn.Linear(4096, 512)).cuda()",
     "attention that is written out": ATTENTION.format("(q @ k.mT).softmax(-1) @ v"),
     "attention by a function": ATTENTION.format("F.scaled_dot_product_attention(q, k, v)"),
+    "a recurrent cell, which is none of cuDNN's": "model = nn.LSTMCell(512, 4096).cuda()",
     "torchvision's transformer": "from torchvision.models import vit_b_16\nmodel = vit_b_16().cuda()",
     "a model of another library": (
         'from transformers import AutoModel\nmodel = AutoModel.from_pretrained("bert-base-uncased").cuda()'
@@ -99,6 +100,7 @@ NOTHING = {
     "convolutions before some linear layers": (
         "model = nn.Sequential(nn.Conv2d(3, 64, 3), nn.Flatten(), nn.Linear(64, 64), nn.Linear(64, 10)).cuda()"
     ),
+    "a recurrent layer": "model = nn.LSTM(512, 4096).cuda()",
     "a network of timm": 'import timm\nmodel = timm.create_model("resnet50").cuda()',
 }
 
@@ -106,6 +108,30 @@ NOTHING = {
 @pytest.mark.parametrize("model", NOTHING.values(), ids=NOTHING)
 def test_convolutions_gain_nothing(model: str) -> None:
     left(trained(model), LITTLE)
+
+
+TABLE = """\
+class Bigrams(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(65, 65)
+
+    def forward(self, x):
+        return self.table(x)
+
+model = Bigrams().cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(TABLE, id="a table"),
+        pytest.param("model = nn.Sequential(nn.LayerNorm(512), nn.ReLU()).cuda()", id="a normalisation"),
+    ],
+)
+def test_of_what_multiplies_nothing_no_convolution_is_told(model: str) -> None:
+    left(trained(model), "none of its layers is seen to multiply matrices")
 
 
 # Who decides.
@@ -329,6 +355,15 @@ def test_mixed_precision_under_an_option_that_is_off_leaves_products_in_32_bits(
 
     assert both(step.replace("{}", ", action='store_true'")) == {"tf32-matmul": ""}
     assert both(step.replace("{}", ", default=True")) == {"tf32-matmul": "done-already"}
+
+
+@pytest.mark.parametrize(("is_half", "code"), [(False, ""), (True, "done-already")], ids=["off", "on"])
+def test_mixed_precision_under_a_constant_counts_where_it_is_on(*, is_half: bool, code: str) -> None:
+    fit = f"half = {is_half}\ndef fit(model, half):\n    " + TRAIN.replace("\n", "\n    ").rstrip()
+    fit = fit.replace("model(x).sum()", "loss = model(x).sum()\n        if half:\n            with torch.autocast('cuda'):\n"
+                      "                loss = model(x).sum()\n        loss")  # fmt: skip
+
+    assert both(f"{IMPORTS}{fit}\n{MODEL}fit(model, half)\n").get("tf32-matmul") == code
 
 
 def test_mixed_precision_in_another_module_counts() -> None:

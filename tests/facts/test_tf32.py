@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from probe import script
 
-from codemods.facts.precision.tf32 import is_allowed, multiplies, why_decided, why_precise
+from codemods.facts.precision.tf32 import is_allowed, multiplies, uses_tf32_already, why_decided, why_precise
 
 IMPORTS = "import os\nimport torch\nfrom torch import nn\n"
 
@@ -72,6 +72,7 @@ def test_what_needs_precision(text: str, *, is_precise: bool) -> None:
     [
         pytest.param("nn.Linear(1, 2)", True, id="linear layers"),
         pytest.param("nn.MultiheadAttention(8, 2)", True, id="attention"),
+        pytest.param("nn.GRUCell(1, 2)", True, id="recurrent cells"),
         pytest.param("nn.Conv2d(1, 2, 3)", False, id="convolutions"),
         pytest.param("nn.LSTM(1, 2)", False, id="recurrent layers"),
         pytest.param("nn.Sequential(nn.Conv2d(1, 2, 3), nn.Linear(2, 2))", False, id="the last layer of convolutions"),
@@ -82,3 +83,18 @@ def test_what_multiplies_matrices(model: str, *, expected: bool) -> None:
     known = script(f"{IMPORTS}model = {model}\n")
 
     assert any(multiplies(known, each.value) for each in known.models) is expected
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        pytest.param("nn.Conv2d(1, 2, 3)", True, id="convolutions"),
+        pytest.param("nn.Sequential(nn.GRU(1, 2))", True, id="recurrent layers"),
+        pytest.param("nn.GRUCell(1, 2)", False, id="recurrent cells"),
+        pytest.param("nn.Embedding(1, 2)", False, id="tables"),
+    ],
+)
+def test_what_uses_tf32_already(model: str, *, expected: bool) -> None:
+    known = script(f"{IMPORTS}model = {model}\n")
+
+    assert any(uses_tf32_already(known, each.value) for each in known.models) is expected

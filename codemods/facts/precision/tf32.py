@@ -35,7 +35,8 @@ _OLD, _NEW = "allow_tf32", "fp32_precision"
 _OF_PRODUCTS = "torch.backends.cuda.matmul"
 _VARIABLES = frozenset({"NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"})
 _ON = frozenset({"high", "medium", "tf32", True})
-_LINEAR = frozenset({"Linear", "LazyLinear", "Bilinear"})
+_LINEAR = frozenset({"Linear", "LazyLinear", "Bilinear", "LSTMCell", "GRUCell", "RNNCell"})
+"""Layers that multiply matrices: a recurrent cell does without cuDNN."""
 _ATTENTION = ("Transformer", "MultiheadAttention")
 _PRODUCTS = frozenset(
     {f"torch.{name}" for name in ("matmul", "mm", "bmm", "einsum", "baddbmm", "addmm", "tensordot")}
@@ -220,6 +221,12 @@ def multiplies(script: Script, model: Value) -> bool:
         if class_ is not None and _has_products(script, class_):
             return True
     return linear > _LAST_LAYERS * convolved
+
+
+def uses_tf32_already(script: Script, model: Value) -> bool:
+    """Whether a convolution or cuDNN's recurrent layer is known to be in the model."""
+    known = Model(script.flow, model)
+    return known.has_convolution or known.recurrent is not None
 
 
 def only_looks_up(script: Script, model: Value) -> bool:
