@@ -216,7 +216,8 @@ class Total:
         function, there = self._function, self.module.function(declaration)
         if there is function or (function is None and isinstance(declaration, ast.Global)):
             return True
-        return isinstance(declaration, ast.Nonlocal) and function in self.module.ancestors(declaration)
+        above = self.module.ancestors(declaration)
+        return isinstance(declaration, ast.Nonlocal) and any(each is function for each in above)
 
     def _why_caught(self, flow: Flow) -> Reason | None:
         for above in self.module.ancestors(self.loop):
