@@ -380,8 +380,8 @@ class _Editor(cst.CSTTransformer):
                     case Wrap(module, statements, header, takes_along):
                         last = at_start[module.span(statements[-1])[0]]
                         suite.wraps.insert(0, Around(index, last, header, takes_along))
-                    case Remove():
-                        suite.remove(index)
+                    case Remove(_, _, with_heading):
+                        suite.remove(index, with_heading=with_heading)
                     case Move(module, statement) if self.starts[node] == module.span(statement)[0]:
                         self.moved[edit] = Moved(drop=indent).lines(suite.cut(index))
                     case Move():

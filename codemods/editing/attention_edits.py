@@ -59,7 +59,7 @@ def fused(script: Script, attention: Attention) -> list[Edit] | Reason:
     call = _laid_out(attention, name, arguments, behind)
     return [
         *imports,
-        *(Remove(module, each) for each in attention.gone),
+        *(Remove(module, each, with_heading=True) for each in attention.gone),
         Replace(module, attention.output, call.replace("{", "{{").replace("}", "}}")),
     ]
 

@@ -20,6 +20,11 @@ Statement: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
 Lines: TypeAlias = "list[cst.EmptyLine | Statement]"
 _CONTINUATION = re.compile(r"\\(?:\r\n|\r|\n)")
 _BEFORE_COMMENT = "  "
+_TO_TOOLS = re.compile(
+    r"#\s*(?:%%|In\s*\[|(?:end)?region\b|(?:noqa|noinspection|pragma|pylint|type)\b"
+    r"|[a-z]+:\s*(?:off|on|skip|ignore|disable|enable|start|end|noqa|split)\b)"
+)
+"""Comments that switch tools on or off, or part the file for an editor: ``# fmt: off``, ``# region``, ``# %%``."""
 _SIDES = [(where, outside) for where in ("before", "after") for outside in (True, False)]
 
 
@@ -48,6 +53,8 @@ class Suite:
         self.wraps: list[Around] = []
         """Of wraps of the same statements the first one is outside."""
         self.removed: list[int] = []
+        self.headed: list[int] = []
+        """Of these the statements whose comments above may go with them."""
 
     def unwrap(self, index: int) -> None:
         """Takes the block out of its header."""
@@ -56,10 +63,24 @@ class Suite:
         lines: Lines = [*lines_of(cast("Sequence[Statement]", block.body)), *block.footer]
         self.parts[index] = Moved(drop=self.default if block.indent is None else block.indent).lines(lines)
 
-    def remove(self, index: int) -> None:
-        """Takes a statement out; the comments above it stay."""
+    def remove(self, index: int, *, with_heading: bool = False) -> None:
+        """Takes a statement out; the comments above it stay, or go where they head nothing else."""
         self.parts[index] = []
         self.removed.append(index)
+        if with_heading:
+            self.headed.append(index)
+
+    def _drop_headings(self) -> None:
+        """Takes out the comments that stand above nothing but removed statements, up to the next comment or gap."""
+        for index in sorted(self.headed):
+            below = index + 1
+            while below in self.removed and not self.above[below]:
+                below += 1
+            heads_others = below < len(self.parts) and not self.above[below]
+            is_put_there = any(self.slots[index, where, outside] for where, outside in _SIDES)
+            speaks = any(line.comment is not None and _TO_TOOLS.match(line.comment.value) for line in self.above[index])
+            if not (heads_others or is_put_there or speaks):
+                self._comments_next_to(index)
 
     def _close_gaps(self) -> None:
         """Leaves no more blank lines where statements were removed than one of them had above it."""
@@ -107,6 +128,7 @@ class Suite:
 
     def lines(self) -> Lines:
         """All lines of the suite, as they are now."""
+        self._drop_headings()
         if not self.wraps:
             self._close_gaps()
         wraps = sorted(self.wraps, key=lambda wrap: wrap.first - wrap.last)

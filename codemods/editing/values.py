@@ -156,10 +156,15 @@ class Unwrap:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The statement goes, with the comment on its line; comments above it stay, an emptied suite keeps a ``pass``."""
+    """The statement goes, with the comment on its line; comments above it stay, an emptied suite keeps a ``pass``.
+
+    ``with_heading``: comments next to it go, too, where they stand above nothing but statements that are removed, and
+    speak to no tool.
+    """
 
     module: Module
     statement: ast.stmt
+    with_heading: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,10 @@ FORMS = {
         "att = F.softmax(q @ k.transpose(-2, -1) * self.scale, dim=-1)\natt = F.dropout(att, p=self.share, training=self.training)\ny = att @ v\n",
         "y = F.scaled_dot_product_attention(\n    q, k, v, dropout_p=self.share if self.training else 0.0, scale=self.scale\n)\n",
     ),
+    "comments head what goes, or what stays": (
+        "# scores\natt = q @ k.transpose(-2, -1) * self.scale\natt = att.softmax(-1)  # of each row\n# values\nv = v * 2\n# means\ny = att @ v  # (B, H, T, D)\n",
+        "# values\nv = v * 2\n# means\ny = F.scaled_dot_product_attention(q, k, v, scale=self.scale)  # (B, H, T, D)\n",
+    ),
     "code between": (
         "att = F.softmax(q @ k.transpose(-2, -1) * self.scale, dim=-1)\nv = v * 2  # twice\ny = att @ v\n",
         "v = v * 2  # twice\ny = F.scaled_dot_product_attention(q, k, v, scale=self.scale)\n",

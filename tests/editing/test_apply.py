@@ -789,6 +789,35 @@ def test_a_statement_is_removed(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        pytest.param("a\n# above\nb\n\nc\n", "a\n\nc\n", id="a gap follows"),
+        pytest.param("a\n# above\nb\n# next\nc\n", "a\n# next\nc\n", id="a comment follows"),
+        pytest.param("a\n# above\nb\nb2\n# next\nc\n", "a\n# next\nc\n", id="it heads several"),
+        pytest.param("a\n# above\nb\n# more\nb2\n\nc\n", "a\n\nc\n", id="each has one of its own"),
+        pytest.param("a\n\n# one\n# two\nb\n\nc\n", "a\n\nc\n", id="lines of one comment"),
+        pytest.param("a\n# far\n\n# above\nb\n\nc\n", "a\n# far\n\nc\n", id="one that is not next to it stays"),
+        pytest.param("a\n# above\nb\n", "a\n", id="nothing follows"),
+        pytest.param("a\n# above\nb\nc\n", "a\n# above\nc\n", id="it heads what stays"),
+        pytest.param("a\n# above\nb\nb2\nc\n\nd\n", "a\n# above\nc\n\nd\n", id="it heads what stays, too"),
+        pytest.param("a\n# fmt: off\nb\n\nc\n", "a\n# fmt: off\n\nc\n", id="a formatter reads it"),
+        pytest.param("a\n# pylint: disable=all\nb\n\nc\n", "a\n# pylint: disable=all\n\nc\n", id="a linter reads it"),
+        pytest.param("a\n# %%\nb\n\nc\n", "a\n# %%\n\nc\n", id="it starts a cell"),
+        pytest.param("a\n#region b\nb\n\nc\n", "a\n#region b\n\nc\n", id="it starts a region"),
+    ],
+)
+def test_a_comment_goes_with_the_only_statements_that_it_heads(before: str, after: str) -> None:
+    def removed(module: Module) -> list[Edit]:
+        return [
+            Remove(module, each, with_heading=True)
+            for each in module.tree.body
+            if isinstance(each, ast.Expr) and module.code(each).startswith("b")
+        ]
+
+    assert edited(before, removed) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
         pytest.param("with w:  # gone\n    a\n    b\nc\n", "a\nb\nc\n", id="a with"),
         pytest.param(
             "# why\nwith w:\n    # a\n    a\n    # end\n", "# why\n# a\na\n# end\n", id="comments move with it"
