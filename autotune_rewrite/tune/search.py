@@ -337,7 +337,8 @@ def _outcome(trial: Trial) -> str:
         return f"left out: {trial.failed}"
     if trial.pays or trial.is_same:
         return _why(trial)
-    return f"no gain beyond the noise: {_why(trial)}"
+    is_told = trial.ratio is not None and trial.ratio.low is not None
+    return f"{'no gain beyond the noise' if is_told else 'too few runs to tell'}: {_why(trial)}"
 
 
 def _listed(rules: Iterable[str]) -> str:

@@ -242,6 +242,17 @@ def test_what_came_of_each_trial_is_told_as_it_is_known() -> None:
     ]
 
 
+def test_one_pair_of_runs_is_not_said_to_show_no_gain() -> None:
+    said: list[str] = []
+
+    def measured_once(before: Variant, after: Variant, step: Step) -> Trial:
+        return Trial(before, after, step, Ratio(2.5, None, None), "inconclusive")
+
+    search(["a"], measured_once, said.append)
+
+    assert said[1] == "a alone: too few runs to tell: 2.50 times as fast"
+
+
 @pytest.mark.parametrize(
     ("iterations", "kept"),
     [
