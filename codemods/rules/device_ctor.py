@@ -30,6 +30,9 @@ class DeviceCtor(Codemod):
         pageable memory. With ``device=`` one kernel fills the memory of the device, and the host goes on. Where a GAN
         makes its labels in each iteration, or a recurrent network its first state, that saves as many waits.
 
+        ``type_as(x)`` and ``to(x)`` become ``dtype=x.dtype, device=x.device`` where the same comes out, as of zeros and
+        ones. Other numbers are made on the device and cast there.
+
         ``torch.tensor(numbers).to(device)`` is not meant: it copies the numbers in either form.
 
     When it is left:
@@ -132,15 +135,30 @@ def _edits(script: Script, found: Filled) -> list[Edit] | Reason:
     """``torch.zeros(n).view(2, -1).to(device)`` → ``torch.zeros(n, device=device).view(2, -1)``."""
     transfer, maker = found.transfer, found.maker
     module, number_format = transfer.module, found.number_format
+    if found.like is not None:
+        return _edits_like(found, module.code(found.like))
     device = _device(script, found)
     added = [AddArgument(module, maker, "device", device)]
     if number_format is not None:
-        if any(each.arg == "dtype" for each in maker.keywords) or found.steps:
+        if not found.is_exact_in_its_format:
             return Reason("other-arguments", "the copy is cast to another number format, too")
         added.append(AddArgument(module, maker, "dtype", module.code(number_format)))
     if any("\n" in each.value for each in added):
         return Reason("not-editable", "the device is written on several lines")
     return [*added, Replace(module, transfer.call, "{made}", (("made", transfer.receiver),))]
+
+
+def _edits_like(found: Filled, other: str) -> list[Edit]:
+    """``torch.ones(n).type_as(x)`` → ``torch.ones(n, dtype=x.dtype, device=x.device)``.
+
+    Other numbers may come out otherwise in another number format: they are still cast, on the device.
+    """
+    transfer, maker = found.transfer, found.maker
+    on_device = AddArgument(transfer.module, maker, "device", f"{other}.device")
+    if not found.is_exact_in_its_format:
+        return [on_device]
+    of_format = AddArgument(transfer.module, maker, "dtype", f"{other}.dtype")
+    return [of_format, on_device, Replace(transfer.module, transfer.call, "{made}", (("made", transfer.receiver),))]
 
 
 def _device(script: Script, found: Filled) -> str:

@@ -69,6 +69,39 @@ MADE_THERE = {
     "a triangle": ("torch.triu(torch.ones(4, 4), 1).to(device)", "torch.triu(torch.ones(4, 4, device=device), 1)"),
     "a variable": ("Variable(torch.ones(2)).cuda()", 'Variable(torch.ones(2, device="cuda"))'),
     "within a variable": ("Variable(torch.ones(2).cuda())", 'Variable(torch.ones(2, device="cuda"))'),
+    "like another tensor": (
+        "torch.ones(x.size(0)).type_as(x)",
+        "torch.ones(x.size(0), dtype=x.dtype, device=x.device)",
+    ),
+    "to where another tensor is": ("torch.zeros(2).to(x)", "torch.zeros(2, dtype=x.dtype, device=x.device)"),
+    "to another tensor, without blocking": (
+        "torch.zeros(2).to(x, non_blocking=True)",
+        "torch.zeros(2, dtype=x.dtype, device=x.device)",
+    ),
+    "a diagonal like another tensor, by the parameter's name": (
+        "torch.eye(2).type_as(other=x)",
+        "torch.eye(2, dtype=x.dtype, device=x.device)",
+    ),
+    "like a weight of the model": (
+        "torch.ones(2).type_as(model.weight)",
+        "torch.ones(2, dtype=model.weight.dtype, device=model.weight.device)",
+    ),
+    "a number is rounded before it is cast": (
+        "torch.full((2,), 0.1).type_as(x)",
+        "torch.full((2,), 0.1, device=x.device).type_as(x)",
+    ),
+    "a format of its own, like another tensor": (
+        "torch.zeros(2, dtype=torch.long).to(x)",
+        "torch.zeros(2, dtype=torch.long, device=x.device).to(x)",
+    ),
+    "integers like another tensor": (
+        "torch.arange(x.size(0)).type_as(x)",
+        "torch.arange(x.size(0), device=x.device).type_as(x)",
+    ),
+    "filled in between, like another tensor": (
+        "torch.empty(4).fill_(8).type_as(x)",
+        "torch.empty(4, device=x.device).fill_(8).type_as(x)",
+    ),
     "what follows stays": (
         "torch.zeros(2).to(device).requires_grad_()",
         "torch.zeros(2, device=device).requires_grad_()",
@@ -166,9 +199,34 @@ LEFT = {
         "torch.zeros(2, dtype=torch.long).to(device, torch.float32)",
         "the copy is cast to another number format, too",
     ),
-    "the format of another tensor": (
-        "torch.zeros(2).to(x)",
-        "the copy takes the number format of another tensor, too",
+    "noise like another tensor": ("torch.randn(2, 3).type_as(x)", RANDOM),
+    "steps like another tensor": (
+        "torch.linspace(0, 1, 10).type_as(x)",
+        "torch.linspace() may round otherwise on the device",
+    ),
+    "like a tensor that is computed": (
+        "torch.zeros(2).type_as(model(x))",
+        "'model(x)' would be computed twice, for its device and its number format: give it a name",
+    ),
+    "like another tensor, in memory of its own": (
+        "torch.zeros(2).to(x, copy=True)",
+        "the copy has arguments that the constructor does not take",
+    ),
+    "one element for several, like another tensor": (
+        "torch.zeros(1, 4).expand(8, 4).type_as(x)",
+        "'expand()' keeps one element for several, and the copy has several of it",
+    ),
+    "the type of another tensor": (
+        "torch.zeros(2).type(x.type())",
+        "'x.type()' says that it is on CUDA, but not on which device: write dtype=x.dtype, device=x.device",
+    ),
+    "a tensor type": (
+        "torch.zeros(2).type(torch.cuda.FloatTensor)",
+        "a tensor type does not say on which device: give the constructor dtype=… and device=…",
+    ),
+    "like another tensor, filled as of old": (
+        "torch.FloatTensor(8, 1).fill_(1).type_as(x)",
+        "the legacy constructor takes no device: write torch.zeros(…) or torch.full(…) with the device",
     ),
     "another layout": (
         "torch.zeros(1, 2, 3, 4).to(device, memory_format=torch.channels_last)",
@@ -224,6 +282,10 @@ SILENT = {
     "it stays on the host": '    y = torch.zeros(2).to("cpu")\n',
     "only its format changes": "    y = torch.zeros(2).to(torch.float64)\n",
     "numbers are copied in either form": "    y = torch.tensor([1, 2]).to(device)\n",
+    "only its format changes, to that of another on the host": "    y = torch.zeros(2).type_as(data)\n",
+    "only its type changes, to one on the host": "    y = torch.zeros(2).type(torch.FloatTensor)\n",
+    "only its type changes, to one that is not known": "    y = torch.zeros(2).type(input())\n",
+    "it is made there already, like another tensor": "    y = x.new_zeros(2).type_as(x)\n",
     "data of old": "    y = torch.FloatTensor([1, 2]).to(device)\n",
     "it has a name on the host": "    y = torch.zeros(2)\n    print(y)\n    z = y.to(device)\n",
     "a function of the project": "    y = zeros(2).to(device)\n",
@@ -268,6 +330,40 @@ def test_the_losses_are_the_same_bits_on_the_cpu() -> None:
 
     assert result.after.count("device=device") == 2
     assert run_script(result.after) == run_script(text)
+
+
+LIKE = """\
+import torch
+
+for other in (torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float16), torch.zeros(1).long()):
+    {before}
+    x = other.view(1)
+    for made in (
+        torch.ones(3).type_as(x),
+        torch.zeros(3).to(x),
+        torch.full((3,), 0.1).type_as(x),
+        torch.full((3,), 1 / 3).to(x),
+        torch.arange(3).type_as(x),
+        torch.empty(3).fill_(8).type_as(x),
+    ):
+        print(made.dtype, made.double().sum().item().hex())
+"""
+
+
+def test_what_is_made_like_another_tensor_has_its_bits() -> None:
+    text = LIKE.format(before="other = other.to(torch.device('cuda' if torch.cuda.is_available() else 'cpu'))")
+    result = run(DeviceCtor, text)
+
+    assert result.after.count("device=x.device") == 6
+    assert run_script(result.after) == run_script(text)
+
+
+def test_a_line_that_gets_too_wide_is_broken() -> None:
+    long = "occlusion_of_the_images"
+    text = HEAD + f"    {long} = x\n    y = torch.ones({long}.size(0), 1).type_as({long})\n"
+    made = f"    y = torch.ones({long}.size(0), 1,\n{' ' * 19}dtype={long}.dtype, device={long}.device)\n"
+
+    check_rewrites(DeviceCtor, text, HEAD + f"    {long} = x\n{made}")
 
 
 CLOSURE = """\

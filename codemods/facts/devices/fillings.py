@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import FUNCTIONS, last_name
-from codemods.dataflow.values import Choice, Literal, Plain, Tensor, instance, library_names, without_none
+from codemods.dataflow.values import (
+    Batch,
+    Choice,
+    HostTensor,
+    Literal,
+    Plain,
+    Tensor,
+    instance,
+    library_names,
+    without_none,
+)
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.streams import why_not_ordered
-from codemods.facts.loops import REPEATING, around, loop_around
+from codemods.facts.devices.transfers import Likening, likenings
+from codemods.facts.loops import REPEATING, around, loop_around, module_of
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.drawing import call_draws
 from codemods.library.fills import (
@@ -39,6 +50,7 @@ if TYPE_CHECKING:
 _VARIABLE = "torch.autograd.Variable"
 _CASTS = frozenset({"to", "type"})
 _NUMBERS = (Literal, Choice, Plain)
+_OF_COPIES = frozenset({"device", "other", "dtype", "non_blocking"})
 _ITEMS = frozenset({"__getitem__", "__getitems__", "__iter__"})
 _FORMAT_POSITION = 1
 """Where ``x.to(device, dtype)`` has the number format."""
@@ -57,17 +69,26 @@ class Filled:
     """What is called between, from the outside in."""
     why_not: Reason | None
 
+    like: ast.expr | None
+    """The tensor whose number format and device it gets: ``other`` of ``.to(other)`` and ``.type_as(other)``."""
+
     @property
     def number_format(self) -> ast.expr | None:
         """The number format that the copy is cast to."""
         return argument_of(self.transfer.call, "dtype", _FORMAT_POSITION)
 
+    @property
+    def is_exact_in_its_format(self) -> bool:
+        """Whether the same comes out where it is made in the number format of the copy."""
+        has_own = any(each.arg == "dtype" for each in self.maker.keywords)
+        return self.name in EXACT_IN_EACH_FORMAT and not self.steps and not has_own
+
 
 def filled(script: Script) -> Iterator[Filled]:
     """The tensors of the module that are filled on the host again and again, and copied to what may be CUDA."""
-    for transfer in script.transfers:
+    for transfer in (*script.transfers, *likenings(script.flow, script.module)):
         module, call = transfer.module, transfer.call
-        if module is not script.module or transfer.method not in {"to", "cuda"} or _stays(transfer):
+        if module is not script.module or not _moves(transfer) or _stays(script, transfer):
             continue
         steps = tuple(calls_of_chain(script, transfer.receiver))
         maker = steps[-1] if steps else None
@@ -80,7 +101,7 @@ def filled(script: Script) -> Iterator[Filled]:
         if is_there or not (of_item is not None or _runs_often(script, module, call)):
             continue
         why_not = of_item or _why_not(script, transfer, name, steps)
-        yield Filled(transfer, maker, name, steps[:-1], why_not)
+        yield Filled(transfer, maker, name, steps[:-1], why_not, _like(script, transfer))
 
 
 def _runs_often(script: Script, module: Module, call: ast.Call) -> bool:
@@ -167,9 +188,40 @@ def _method(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
-def _stays(transfer: Transfer) -> bool:
+def _moves(transfer: Transfer) -> bool:
+    """Whether it may be taken to a device; a type that is not known may be a mere number format."""
+    if transfer.method == "type":
+        return transfer.may_reach_cuda or _is_type_of(transfer.target)
+    return transfer.method in {"to", "cuda"}
+
+
+def _is_type_of(node: ast.expr | None) -> bool:
+    """``x.type()``: the name of a tensor type."""
+    return isinstance(node, ast.Call) and _method(node) == "type" and not arguments_of(node)
+
+
+def _stays(script: Script, transfer: Transfer) -> bool:
     """Whether the tensor stays on the host."""
-    return transfer.device.kind is DeviceKind.CPU
+    return transfer.device.kind is DeviceKind.CPU or _is_on_host(script, _like(script, transfer))
+
+
+def _is_on_host(script: Script, node: ast.expr | None) -> bool:
+    """Whether it is a tensor that was made on the host; what a framework or a model is given may have been moved."""
+    if node is None or script.framework is not None:
+        return False
+    values = without_none(script.flow.values(node))
+    is_host = bool(values) and all(isinstance(each, (Batch, HostTensor)) for each in values)
+    above = module_of(script.flow, node).ancestors(node)
+    return is_host and not any(isinstance(each, FUNCTIONS) and _is_forward(script, each) for each in above)
+
+
+def _like(script: Script, transfer: Transfer) -> ast.expr | None:
+    """The tensor whose number format and device the copy gets."""
+    target = transfer.target
+    is_like = isinstance(transfer, Likening) or (
+        transfer.method == "to" and target is not None and _is_tensor(script, target)
+    )
+    return target if is_like else None
 
 
 # What stands against it.
@@ -290,20 +342,24 @@ def _is_number(script: Script, node: ast.expr) -> bool:
 def _why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | None:
     """Why the copy does more than to go to a device."""
     call, target = transfer.call, transfer.target
-    others = [each.arg or "**" for each in call.keywords if each.arg not in {"device", "dtype", "non_blocking"}]
+    others = [each.arg or "**" for each in call.keywords if each.arg not in _OF_COPIES]
     is_long = len(call.args) > (1 if transfer.method == "cuda" else _FORMAT_POSITION + 1)
     if others or is_long or any(isinstance(each, ast.Starred) for each in call.args):
         return Reason("other-arguments", "the copy has arguments that the constructor does not take")
+    if transfer.method == "type":
+        return _why_other_type(transfer)
     if transfer.method == "to" and target is None:
         return Reason("unknown-device", "the device is not given")
     if len(call.args) > _FORMAT_POSITION or any(each.arg == "dtype" for each in call.keywords):
         given = call.args[_FORMAT_POSITION] if len(call.args) > _FORMAT_POSITION else None
         if name not in EXACT_IN_EACH_FORMAT or (given is not None and not _is_format(script, given)):
             return Reason("other-arguments", "the copy is cast to another number format, too")
-    if target is None or _is_its_device(script, target):
+    like = _like(script, transfer)
+    if like is not None and not _is_plain(like):
+        text = f"'{ast.unparse(like)}' would be computed twice, for its device and its number format:"
+        return Reason("other-arguments", text, remedy="give it a name")
+    if like is not None or target is None or _is_its_device(script, target):
         return None
-    if _is_tensor(script, target):
-        return Reason("other-arguments", "the copy takes the number format of another tensor, too")
     device = transfer.device if transfer.method == "to" else None
     if device is None:
         is_index = isinstance(target, ast.Constant) and type(target.value) is int
@@ -315,6 +371,22 @@ def _why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | N
         text = f"whether '{ast.unparse(target)}' is a device is not known{because}"
         return Reason("unknown-device", text)
     return None
+
+
+def _why_other_type(transfer: Transfer) -> Reason:
+    """Why a tensor type is not what a constructor is given."""
+    target = transfer.target
+    if _is_type_of(target):
+        of = ast.unparse(target.func.value)  # type: ignore[union-attr]
+        text = f"'{ast.unparse(target)}' says that it is on CUDA, but not on which device:"  # type: ignore[arg-type]
+        return Reason("unknown-device", text, remedy=f"write dtype={of}.dtype, device={of}.device")
+    text = "a tensor type does not say on which device:"
+    return Reason("unknown-device", text, remedy="give the constructor dtype=… and device=…")
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether it is a name, or attributes of one."""
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_plain(node.value))
 
 
 def _is_its_device(script: Script, node: ast.expr) -> bool:

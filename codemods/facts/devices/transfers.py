@@ -321,6 +321,37 @@ def _is_cast(flow: Flow, call: ast.Call) -> bool:
     return bool(formats) and all(is_dtype(each) and each.name.rpartition(".")[2] in _WIDE for each in formats)
 
 
+@dataclass(frozen=True, eq=False)
+class Likening(Transfer):
+    """A call that gives a tensor the number format of another, and takes it to its device: ``x.type_as(other)``."""
+
+    @property
+    def method(self) -> str:
+        """The same as ``x.to(other)``."""
+        return "to"
+
+    @property
+    def target(self) -> ast.expr | None:
+        """The other tensor."""
+        return argument_of(self.call, "other", 0)
+
+    @cached_property
+    def device(self) -> Device:
+        """That of the other tensor."""
+        if self.target is None:
+            return Device(DeviceKind.UNKNOWN, None, reason="the device is not given")
+        return self._of_tensor(self.target, without_none(self.flow.values(self.target)))
+
+
+def likenings(flow: Flow, module: Module) -> Iterator[Likening]:
+    """Every ``type_as`` of what may be a tensor."""
+    for call in module.nodes(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "type_as":
+            values = without_none(flow.values(call.func.value))
+            if any(isinstance(each, Tensor) for each in values):
+                yield Likening(flow, module, call)
+
+
 def makings(flow: Flow, modules: Sequence[Module]) -> Iterator[Making]:
     """Every call that makes a model or a tensor on a device that it names."""
     for module in modules:
