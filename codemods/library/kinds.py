@@ -87,6 +87,8 @@ WRAPPERS = words(
     """
 )
 """What wraps a model, given as its first argument."""
+COPYING_WRAPPERS = words("torch.optim.swa_utils.AveragedModel")
+"""Those that hold a copy of the model, which does not move with them."""
 PROGRESS = words(
     """
     tqdm.tqdm tqdm.tqdm_notebook tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.autonotebook.tqdm tqdm.std.tqdm

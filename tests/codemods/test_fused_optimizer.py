@@ -387,3 +387,55 @@ def test_few_tensors_do_not_pay(layers: str, *, is_weighed: bool, is_written: bo
     result = rewrite("train.py", text, Settings(frozenset({rule}), Promise.TRAINING, choices=choices))
 
     assert [site.code for site in result.sites] == ["" if is_written else "never-pays-back"]
+
+
+TRAINER = """\
+class Trainer(nn.Module):
+    def __init__(self, model, optimizer):
+        super().__init__()
+        self.model = model
+        self.optimizer = optimizer
+
+    def forward(self, x):
+        return self.model(x).sum()
+
+    def step(self, x):
+        self.optimizer.zero_grad()
+        self.forward(x).backward()
+        self.optimizer.step()
+
+
+model = resnet18()
+wrapped = model.train()
+{}optimizer = optim.SGD(model.parameters(), 0.1{})
+trainer = Trainer(wrapped, optimizer)
+for x in torch.randn(100, 8, 3, 32, 32):
+    trainer.step(x.cuda())
+"""
+WRAPPED = {
+    "always": ("wrapped = nn.DataParallel(wrapped)\nwrapped = wrapped.cuda()\n", "True"),
+    "at once": ("wrapped = nn.DataParallel(wrapped).cuda()\n", "True"),
+    "where a constant says so": (
+        "CUDA = True\nif CUDA:\n    wrapped = nn.DataParallel(wrapped)\n    wrapped = wrapped.cuda()\n",
+        "CUDA",
+    ),
+    "compiled": ("wrapped = torch.compile(wrapped)\nwrapped.cuda()\n", "True"),
+}
+
+
+@pytest.mark.parametrize(("moved", "fused"), WRAPPED.values(), ids=WRAPPED)
+def test_what_it_is_wrapped_in_takes_a_model_along(moved: str, fused: str) -> None:
+    check_rewrites(
+        FusedOptimizer, IMPORTS + TRAINER.format(moved, ""), IMPORTS + TRAINER.format(moved, f", fused={fused}")
+    )
+
+
+@pytest.mark.parametrize("trained", ["wrapped", "average"])
+def test_an_average_of_a_model_has_parameters_of_its_own(trained: str) -> None:
+    code = TRAINER.format("average = optim.swa_utils.AveragedModel(wrapped)\naverage = average.cuda()\n", "")
+
+    check_leaves(
+        FusedOptimizer,
+        IMPORTS + code.replace("Trainer(wrapped", f"Trainer({trained}"),
+        "its model is not moved to CUDA in this file",
+    )

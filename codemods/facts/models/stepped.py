@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import argument_of, arguments_of
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import (
     Choice,
     Container,
@@ -31,7 +31,7 @@ from codemods.facts.models.order import runs_only_before
 from codemods.facts.models.placement import moves, unwrapped
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason, at
-from codemods.library.kinds import Kind, described, kind
+from codemods.library.kinds import COPYING_WRAPPERS, WRAPPERS, Kind, described, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -156,10 +156,27 @@ def _moves(script: Script, model: Value) -> Iterator[Transfer]:
 
 
 def _owners(script: Script, model: Value) -> tuple[Value, ...]:
-    """The model, what it wraps, and the models that it is a part of."""
+    """The model, what it wraps, the models that it is a part of, and what these are wrapped in."""
     owners = dict.fromkeys((model, *unwrapped(script.flow, model)))
-    owners.update(dict.fromkeys(each.value for each in script.models if model in each.layers))
-    return tuple(owners)
+    owners.update(
+        dict.fromkeys(
+            each.value for each in script.models if model in each.layers and each.value.name not in COPYING_WRAPPERS
+        )
+    )
+    around = (each for each in _wrappers(script) if not owners.keys().isdisjoint(unwrapped(script.flow, each)))
+    return (*owners, *(each for each in around if each not in owners))
+
+
+@lasting
+def _wrappers(script: Script) -> tuple[Value, ...]:
+    """What holds models, and moves with them: ``nn.DataParallel(model)``."""
+    calls = (each for module in script.modules for each in module.nodes(ast.Call))
+    return tuple(
+        each
+        for call in calls
+        for each in in_order(script.flow.values(call))
+        if each.site is call and each.name in WRAPPERS - COPYING_WRAPPERS
+    )
 
 
 def _said(script: Script, made: Construction, before: Sequence[Transfer], place: ast.stmt) -> str | Reason:
