@@ -2894,6 +2894,42 @@ def test_to_freeze_needs_no_gradients() -> None:
     check_rewrites(NoGradEval, code, code.replace("def evaluate", "@torch.no_grad()\ndef evaluate"))
 
 
+def test_nothing_is_said_of_what_only_has_buffers() -> None:
+    code = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+class Bands(nn.Module):
+    def __init__(self, bands=8, size=64):
+        super().__init__()
+        window = torch.hann_window(size).float()
+        self.register_buffer("window", window)
+        self.register_buffer("basis", torch.rand(bands, size))
+        self.size = size
+
+    def forward(self, x):
+        return (self.basis @ (self.window * x).T).clamp(min=1e-5).log10()
+
+
+bands = Bands().cuda()
+net = nn.Linear(8, 64).cuda()
+loader = DataLoader(torch.randn(100, 64), 4)
+shown = []
+for x in loader:
+    x = x.cuda()
+    shown.append({}(x).detach())
+for x in loader:
+    x = x.cuda()
+    net(bands(x).T).square().mean().backward()
+"""
+
+    check_silent(NoGradEval, code.format("bands"))
+    # The same of a model with parameters is said.
+    assert run(NoGradEval, code.format("nn.Linear(64, 8).cuda()")).after != code.format("nn.Linear(64, 8).cuda()")
+
+
 def test_nothing_is_said_of_a_frozen_model() -> None:
     code = (
         "import torch\nfrom torch import nn\n\nmodel = nn.Linear(4, 1)\nmodel.requires_grad_(False)\n\n\n"

@@ -56,6 +56,22 @@ def evaluate(batches):
 """,
 }
 
+_SPECTRUM = """\
+class Spectrum(nn.Module):
+    def __init__(self, bins):
+        super().__init__()
+        window, basis = torch.hann_window(16).float(), torch.ones(bins, 9)
+        self.register_buffer("window", window)
+        self.register_buffer("basis", basis)
+        self.scale = torch.ones(bins, 1)
+    def forward(self, x):
+        return self.scale * (self.basis @ torch.stft(x, 16, window=self.window, return_complex=True).abs())
+model = Spectrum(4).cuda()
+for x in torch.randn(3, 64):
+    print(model(x.cuda()).detach())
+"""
+GRAPHLESS["with buffers, and a tensor that it makes"] = _SPECTRUM
+
 
 @pytest.mark.parametrize("code", GRAPHLESS.values(), ids=GRAPHLESS)
 def test_no_graph_is_computed_by_models(code: str) -> None:
@@ -75,6 +91,19 @@ NOT_GRAPHLESS = {
     .replace("torch.randn(3, 8, 4)", "made"),
     "with a parameter of its own": GRAPHLESS["without parameters"].replace(
         "self.most = most", "self.most = nn.Parameter(most)"
+    ),
+    "with a parameter beside buffers": _SPECTRUM.replace(
+        "self.scale = torch.ones(bins, 1)", "self.scale = nn.Parameter(torch.ones(bins, 1))"
+    ),
+    "with a tensor that is to have a gradient": _SPECTRUM.replace(
+        "torch.ones(bins, 1)", "torch.ones(bins, 1, requires_grad=True)"
+    ),
+    "with a tensor that gets one later": _SPECTRUM.replace(
+        "        self.scale = torch.ones(bins, 1)\n",
+        "        self.scale = torch.ones(bins, 1)\n        self.scale.requires_grad_()\n",
+    ),
+    "with a tensor that it is given": _SPECTRUM.replace("torch.ones(bins, 1)", "bins").replace(
+        "Spectrum(4)", "Spectrum(torch.ones(4, 1, requires_grad=True))"
     ),
     "with what is not seen": GRAPHLESS["without parameters"].replace("self.most = most", "self.most = made(most)"),
 }

@@ -18,6 +18,7 @@ from codemods.dataflow.values import (
     Method,
     MovedTensor,
     Plain,
+    SomeTensor,
     Value,
     owner_of,
     without_none,
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 _PLAIN_SORTS = (Literal, Plain, Choice, External, Function, Method)
 _REGISTERS = frozenset({"register_parameter", "add_module", "register_module"})
+_ASKS = frozenset({"requires_grad", "requires_grad_"})
+_BUFFERED = (HostTensor, MovedTensor, SomeTensor)
+"""What a buffer is: a ``Parameter`` is none of these."""
 
 
 def computes_no_graph(flow: Flow, call: ast.Call) -> bool:
@@ -68,12 +72,24 @@ def _has_none(flow: Flow, layer: Value) -> bool:
         return isinstance(layer, Made) and (has_no_parameters(layer.name) or layer.name == "torch.nn.Sequential")
     if not all(isinstance(each, ast.ClassDef) or each == "torch.nn.Module" for each in flow.bases(class_)):
         return False
-    code = (node for base in (class_, *flow.project_bases(class_)) for node in walk(base))
+    code = [node for base in (class_, *flow.project_bases(class_)) for node in walk(base)]
     names = {each.attr for each in code if isinstance(each, ast.Attribute)}
-    held = (each for values in flow.attributes(class_).values() for each in values)
-    return not names & _REGISTERS and all(
-        isinstance(each, _PLAIN_SORTS) or kind(flow, each) is Kind.MODEL for each in held
+    asked = {each.arg for each in code if isinstance(each, ast.keyword)}
+    buffers = {name for each in code for name in _buffer(each)}
+    return not (names & (_REGISTERS | _ASKS) or asked & _ASKS) and all(
+        isinstance(each, _PLAIN_SORTS)
+        or kind(flow, each) is Kind.MODEL
+        or (isinstance(each, _BUFFERED) and (name in buffers or each.site in code))
+        for name, values in flow.attributes(class_).items()
+        for each in values
     )
+
+
+def _buffer(node: ast.AST) -> Iterator[str]:
+    """``self.register_buffer("mean", mean)``: the name."""
+    match node:
+        case ast.Call(ast.Attribute(_, "register_buffer"), [ast.Constant(str(name)), *_]):
+            yield name
 
 
 @lasting
