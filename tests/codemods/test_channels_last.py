@@ -241,7 +241,7 @@ LEFT = {
     "convolutions may have groups": (
         text(init="self.deep = nn.Conv2d(256, 256, 3, **options)"),
         "other-layout",
-        "its convolutions have groups, which may be slower so in 16 bits (line 14)",
+        "its convolutions may have groups, which may be slower so in 16 bits (line 14)",
     ),
     "a volume is convolved": (
         text(init="self.deep = nn.Conv3d(1, 1, 1)"),

@@ -43,6 +43,7 @@ def why_not(layer: str) -> str | None:
     [
         ("nn.Conv2d(3, 8, 3)", None),
         ("nn.Conv2d(3, 8, 3, groups=1)", None),
+        ("nn.Conv2d(3, 9, 3, groups=n)", "its convolutions may have groups, which may be slower so in 16 bits"),
         ("nn.Conv2d(3, 9, 3, groups=3)", "its convolutions have groups, which may be slower so in 16 bits"),
         ("nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8))", "torch.nn.GroupNorm() lays images out as before"),
         ("nn.Conv3d(3, 8, 3)", "torch.nn.Conv3d() has weights of five dimensions, which have another layout"),

@@ -58,12 +58,19 @@ class LaidOut:
         if layer.name in GOES_BACK:
             return Reason("other-layout", f"{described(layer)} lays images out as before{where[0]}", where[1])
         if layer.name in CONVOLUTIONS and isinstance(layer.site, ast.Call) and is_grouped(self.flow, layer.site):
-            text = f"its convolutions have groups, which may be slower so in 16 bits{where[0]}"
+            verb = "have" if self._has_groups(layer.site) else "may have"
+            text = f"its convolutions {verb} groups, which may be slower so in 16 bits{where[0]}"
             return Reason("other-layout", text, where[1])
         if layer.name in CONVOLUTIONS | LAYERS | NETWORKS:
             return None
         text = f"whether {described(layer)} keeps the layout, or has convolutions with groups, is not known{where[0]}"
         return Reason("unknown-model", text, where[1])
+
+    def _has_groups(self, call: ast.Call) -> bool:
+        """Whether the convolution surely has groups: a default of 1 that some caller may change is no such thing."""
+        groups = argument_of(call, "groups", GROUPS)
+        values = self.flow.values(groups) if groups is not None else frozenset()
+        return bool(values) and all(isinstance(each, Literal) and each.name != "1" for each in values)
 
     def _why_class(self, layer: Instance) -> Reason | None:
         class_ = layer.of.site
