@@ -435,6 +435,12 @@ STILL = {
     ),
     "a method only reads its data set": OWN + MADE + EPOCHS.replace("9):\n", "9):\n    data.first()\n"),
     "a loop fills its data set before the epochs": MADE + FILLED + EPOCHS,
+    "its data set is made with what is not known": (
+        "from animals import Folder\n"
+        + OWN.replace('["a.png"]', 'list(Folder("d"))\n        self.folder = Folder("d")')
+        + MADE
+        + EPOCHS
+    ),
     "a function fills its data set before it makes the loader": (
         f"def main():\n{indented(FILLED + MADE + EPOCHS)}\n\n\nmain()\n"
     ),

@@ -81,6 +81,11 @@ def around(before: str, after: str = "", read: str = READ) -> str:
     return HEAD + IMAGES + main(before + MADE + read + after)
 
 
+def with_method(body: str) -> str:
+    """The data set with a method."""
+    return IMAGES.rstrip() + f"\n\n    def changed(self, index):\n    {body}\n\n\n"
+
+
 def left(code: str, because: str) -> None:
     """It is left; ``(line [text])`` stands for the line in which the text first stands."""
     marked = re.search(r"\(line \[(.*?)\]\)", because)
@@ -295,6 +300,21 @@ SHARED = {
         + main(MADE + "for x in batches(loader):\n    data.size += 1\n"),
         "its data set is changed while it is read, unseen by workers (line [data.size])",
     ),
+    "a method changes a part of what the data set holds for each batch": (
+        HEAD + with_method("    crop = self.paths[index]\n        crop['size'] += 1")
+        + main(MADE + READ + "    data.changed(y)\n"),
+        "its data set is changed while it is read, unseen by workers (line [data.changed(y)])",
+    ),
+    "a method changes each part of what the data set holds": (
+        HEAD + with_method("    for crop in self.paths[:index]:\n            crop.append(1)")
+        + main(MADE + READ + "    data.changed(y)\n"),
+        "its data set is changed while it is read, unseen by workers (line [data.changed(y)])",
+    ),
+    "the data set is changed for each batch, and holds what is not known": (
+        HEAD + "from animals import Cage\n" + IMAGES.replace("= paths", "= [Cage(each) for each in paths]")
+        + main(MADE + READ + "    data.size += 1\n"),
+        "its data set is changed while it is read, unseen by workers (line [data.size])",
+    ),
     "a pool trains": (
         HEAD + IMAGES + "def train(fold):\n" + indented(MADE + READ)
         + main("with multiprocessing.Pool(2) as pool:\n    pool.map(train, range(3))\n"),
@@ -325,6 +345,11 @@ def test_what_is_not_shared(code: str, because: str) -> None:
 FINE = {
     "another option is changed": READS_ROOT + main('opt.gpu = "x"\n' + MADE + READ),
     "a name of its own is changed": READS_ROOT + main('opt = argparse.Namespace()\nopt.root = "x"\n' + MADE + READ),
+    "a method changes what it copied": (
+        HEAD
+        + with_method("    crop = self.paths[index].copy()\n        crop['size'] += 1")
+        + main(MADE + READ + "    data.changed(y)\n")
+    ),
     "the data set is changed between epochs": around(
         "", read="for epoch in range(3):\n    data.size = epoch\n" + indented(READ)
     ),

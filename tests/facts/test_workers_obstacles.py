@@ -32,7 +32,16 @@ class Data(Dataset):
         return {item}
     def count(self):
         yield 1
+    @property
+    def last(self):
+        return self.db[-1]
+    def read(self, index):
+        return self.db[index]
+class Folder(datasets.ImageFolder):
+    def __init__(self, root):
+        {init}
 """
+STORED = "self.db = library.Db()"
 
 
 def code(
@@ -56,6 +65,15 @@ def code(
         pytest.param(partial(code, "library.decode(index)"), "unknown-worker-code", id="a call of another library"),
         pytest.param(partial(code, "np.load(index)"), None, id="a call of NumPy"),
         pytest.param(partial(code, "self.x.whatever()"), None, id="a method of its data"),
+        pytest.param(partial(code, init=STORED), None, id="what another library made lies there"),
+        pytest.param(partial(code, "self.db[index]", STORED), "unknown-worker-code", id="an item of what it made"),
+        pytest.param(partial(code, "repr(self)", STORED), "unknown-worker-code", id="all is handed on"),
+        pytest.param(partial(code, "getattr(self, 'db')", STORED), "unknown-worker-code", id="an attribute by a text"),
+        pytest.param(partial(code, "self.last", STORED), "unknown-worker-code", id="a property reads it"),
+        pytest.param(partial(code, "map(self.read, index)", STORED), "unknown-worker-code", id="a method is handed on"),
+        pytest.param(
+            partial(code, init=STORED, data="Folder('d')"), "unknown-worker-code", id="a base of a library reads it"
+        ),
     ],
 )
 def test_what_runs_in_workers_may_not_be_known(made: Callable[[], WorkerCode], reason: str | None) -> None:
@@ -81,6 +99,17 @@ def test_what_runs_in_workers_may_not_be_known(made: Callable[[], WorkerCode], r
 )
 def test_workers_would_use_cuda(made: Callable[[], WorkerCode], expected: bool) -> None:  # noqa: FBT001 - the expectation itself
     assert (why_on_device(made()) is not None) is expected
+
+
+def test_what_lies_there_has_to_be_sent_to_workers_that_are_not_forked() -> None:
+    stored = code(init=STORED)
+
+    because = why_not_sent(stored, Start.ANYHOW)
+    assert because is not None
+    assert (
+        because.text == "whether library.Db(), which its data set holds, can be sent to a worker process is not known"
+    )
+    assert why_not_sent(stored, Start.FORKED) is None
 
 
 LOCAL = "def make():\n    def inner(batch):\n        return batch\n    return inner\n"

@@ -84,7 +84,7 @@ def why_unknown(code: WorkerCode) -> Reason | None:
         return data.why_unknown
     reasons = (
         *(_unknown_data(code.flow, each) for each in data.parts),
-        *(_unknown_object(code, each) for each in code.objects),
+        *(_unknown_object(code, each) for each in code.objects if each not in code.idle),
         *(_unknown_call(code, call) for function in code.functions for call in calls(function)),
     )
     return next((each for each in reasons if each is not None), None)
@@ -122,7 +122,7 @@ def _unknown_object(code: WorkerCode, value: Value) -> Reason | None:
     site = value.site
     if not isinstance(value, Made) or not isinstance(site, ast.Call):
         return None
-    if not _is_known(value.name):
+    if _is_of_unknown_library(value):
         return Reason("unknown-worker-code", f"what {described(value)} does in a worker process is not known")
     is_data = value.name.startswith(_TORCHVISION)
     if not is_data and value.name not in _COMPOSERS:
@@ -201,7 +201,8 @@ def why_not_sent(code: WorkerCode, start: Start) -> Reason | None:
         if reason is not None:
             return reason
     for value in code.objects:
-        reason = (None if start is Start.FORKED else _undefined_there(code, value)) or _not_pickled(code, value)
+        reason = None if start is Start.FORKED else _undefined_there(code, value) or _perhaps_not_pickled(code, value)
+        reason = reason or _not_pickled(code, value)
         if reason is not None:
             return reason
     for class_ in code.classes:
@@ -225,6 +226,18 @@ def _undefined_there(code: WorkerCode, value: Value) -> Reason | None:
     if isinstance(value, Function) and isinstance(site, FUNCTIONS) and (where := _hidden(flow, site)) is not None:
         return _not_importable(code, f"{value.name}()", where, site)
     return None
+
+
+def _perhaps_not_pickled(code: WorkerCode, value: Value) -> Reason | None:
+    """An object of another library that no worker uses, and is sent along."""
+    if value not in code.idle or not _is_of_unknown_library(value):
+        return None
+    text = f"whether {described(value)}, which its data set holds, can be sent to a worker process is not known"
+    return Reason("unknown-worker-code", text)
+
+
+def _is_of_unknown_library(value: Value) -> bool:
+    return isinstance(value, Made) and isinstance(value.site, ast.Call) and not _is_known(value.name)
 
 
 def _not_importable(code: WorkerCode, what: str, where: str, definition: ast.ClassDef | Callee) -> Reason:

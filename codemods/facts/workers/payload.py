@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import bound_names
+from codemods.dataflow.names import bound_names, words
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, is_name, kept, lasting, walk
 from codemods.dataflow.values import (
@@ -30,7 +30,7 @@ from codemods.library.seeds import Generator, seeded_by
 from codemods.library.transforms import TRANSFORMS, transform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -50,6 +50,13 @@ _READING_METHODS = frozenset({"read_bytes", "read_text"})
 
 # In libraries whose functions are not listed, what is called so may draw.
 _MAY_DRAW = re.compile(r"rand|shuffle|noise|augment|masking|sample|uuid|secrets", re.IGNORECASE)
+_PLAIN_BASES = frozenset(
+    {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "builtins.object", "abc.ABC", "typing.Generic"}
+)
+"""They use nothing of what the objects of a class of the project hold."""
+_IMPLICIT = words("__del__ __getattr__ __getattribute__ __getstate__ __reduce__ __reduce_ex__ __setstate__")
+"""Methods that workers run without a call."""
+
 OF_WORKERS = Generator.PYTHON | Generator.NUMPY | Generator.TORCH
 """What a worker has a state of its own of."""
 
@@ -63,6 +70,10 @@ class WorkerCode:
 
     @cached_property
     def _walked(self) -> tuple[dict[Value, None], dict[Callee, None]]:
+        return self._walk(self._sent_with)
+
+    def _walk(self, along: Callable[[Value], Iterable[Value]]) -> tuple[dict[Value, None], dict[Callee, None]]:
+        """The objects that workers are sent, with what goes along with each, and the functions that run there."""
         objects: dict[Value, None] = {}
         functions: dict[Callee, None] = {}
         sent = [argument.values for name, argument in self.loader.arguments.items() if name in _SENT]
@@ -71,7 +82,7 @@ class WorkerCode:
             value = todo.pop()
             if value not in objects:
                 objects[value] = None
-                todo.extend(self._sent_with(value))
+                todo.extend(along(value))
                 for function in self._entries(value):
                     todo.extend(self._called(function, functions))
         return objects, functions
@@ -111,6 +122,54 @@ class WorkerCode:
                 yield from without_none(self.flow.values(argument))
             for values in self.flow.attributes(value.site).values():  # `data.transform = …`, after it was made
                 yield from without_none(values)
+
+    @cached_property
+    def idle(self) -> frozenset[Value]:
+        """What is sent, and lies there: only attributes hold it that no code in the workers reads.
+
+        ``self.root = Path(root)``, from which ``__init__`` makes the list of files that ``__getitem__`` reads.
+        """
+        return frozenset(self.objects) - self._walk(self._used_with)[0].keys()
+
+    def _used_with(self, value: Value) -> Iterator[Value]:
+        """What code in the workers may use of what goes along with an object."""
+        class_ = _class(value)
+        if class_ is None or self._may_be_used_whole(class_):
+            yield from self._sent_with(value)
+            return
+        for name, values in self.flow.attributes(class_).items():
+            if name in self._attributes_named:
+                yield from without_none(values)
+
+    def _may_be_used_whole(self, class_: ast.ClassDef) -> bool:
+        """Whether code that is not followed may use what objects of the class hold: a library's, or a property's."""
+        bases = self.flow.bases(class_)
+        if class_ in self._handed_on or any(isinstance(each, str) and each not in _PLAIN_BASES for each in bases):
+            return True
+        kin = [class_, *(each for each in bases if isinstance(each, ast.ClassDef))]
+        methods = [each for definition in kin for each in definition.body if isinstance(each, FUNCTIONS)]
+        return any(
+            each.name in _IMPLICIT or (each.name in self._attributes_named and each not in self.functions)
+            for each in methods
+        )
+
+    @cached_property
+    def _attributes_named(self) -> frozenset[str]:
+        """The names of the attributes that are read, written or deleted in the workers, of whatever."""
+        return frozenset(
+            each.attr for function in self.functions for each in walk(function) if isinstance(each, ast.Attribute)
+        )
+
+    @cached_property
+    def _handed_on(self) -> frozenset[ast.ClassDef]:
+        """The classes of objects with which the workers do more than to read an attribute or an item, or to call it."""
+        found = set()
+        for function in self.functions:
+            module = self.flow.module_of(function)
+            for node in walk(function):
+                if isinstance(node, (ast.Name, ast.Attribute)) and not _is_looked_into(module.parent(node), node):
+                    found |= {class_ for each in self.flow.values(node) if (class_ := _class(each)) is not None}
+        return frozenset(found)
 
     def _entries(self, value: Value) -> Iterator[Callee]:
         """The project's functions through which workers use an object."""
@@ -243,6 +302,15 @@ def _class(value: Value) -> ast.ClassDef | None:
     """The project's class that the value is an object of."""
     site = value.of.site if isinstance(value, Instance) and value.of is not None else None
     return site if isinstance(site, ast.ClassDef) else None
+
+
+def _is_looked_into(above: ast.AST | None, node: ast.expr) -> bool:
+    """``x`` of ``x.size``, ``x[0]``, ``x(image)``, ``x is None``."""
+    if isinstance(above, ast.Compare):
+        return all(isinstance(each, (ast.Is, ast.IsNot)) for each in above.ops)
+    if isinstance(above, ast.Call):
+        return above.func is node
+    return isinstance(above, (ast.Attribute, ast.Subscript)) and above.value is node
 
 
 def _is_inner(module: Module, name: ast.Name) -> bool:

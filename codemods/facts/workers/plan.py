@@ -52,6 +52,7 @@ _COUNTS_PROCESSORS = frozenset(
 # Arguments that DataLoader refuses without workers.
 _NEEDS_WORKERS = ("prefetch_factor", "multiprocessing_context", "timeout")
 SHARES = f"it shares its arguments with the loader in {HERE}: "
+_UNKNOWN = frozenset({"unknown-dataset", "unknown-worker-code"})
 _START_METHOD = "torch.multiprocessing.get_start_method"
 
 
@@ -353,6 +354,8 @@ class WorkerFacts:
                 return Reason("script-decides", f"it is given {name}, which DataLoader refuses without workers")
         code = self.code(loader)
         in_worker = self._why_not_in_workers(loader, code, start)
+        if in_worker is not None and in_worker.code in _UNKNOWN:
+            in_worker = _why_changed(code) or in_worker  # what is known to go wrong decides
         return in_worker or self._why_not_read(loader) or why_not_cuda(self.script, loader)
 
     def _why_not_in_workers(self, loader: Loader, code: WorkerCode, start: Start) -> Reason | None:

@@ -348,9 +348,11 @@ def _stores(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
     if function in seen:
         return False
     seen.add(function)
-    own = "".join(f"{name}." for name in signature(function).positional_names[:1])
-    if own and any(path.startswith(own) for path, _ in changes(function)):
-        return True
+    own = signature(function).positional_names[:1]
+    shared = frozenset().union(*(_names_of_parts(function, name) for name in own))
+    for path, _ in changes(function):
+        if _root(path) in shared or (_root(path) in own and "." in path):
+            return True
     for node in walk(function):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             return True
@@ -359,6 +361,23 @@ def _stores(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
             if any(_stores(flow, each, seen) for each in _functions(called)):
                 return True
     return False
+
+
+def _root(path: str) -> str:
+    return path.partition(".")[0]
+
+
+def _names_of_parts(function: Callee, owner: str) -> frozenset[str]:
+    """The names that a method gives to what its object holds: ``sample = self.samples[index]``."""
+    found: set[str] = set()
+    pairs = [(target, each.value) for each in walk(function) if isinstance(each, ast.Assign) for target in each.targets]
+    pairs += [(each.target, each.iter) for each in walk(function) if isinstance(each, ast.For)]
+    named = [(target.id, _path(value)) for target, value in pairs if isinstance(target, ast.Name)]
+    while (
+        new := {name for name, path in named if _root(path) in found or (_root(path) == owner and "." in path)} - found
+    ):
+        found |= new
+    return frozenset(found)
 
 
 def _is_changed_inside(module: Module, node: ast.Attribute) -> bool:
