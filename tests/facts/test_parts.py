@@ -37,6 +37,30 @@ COLLATED = """\
         pytest.param("for batch in loader:\n    batch = batch[1]\n    batch[0].cuda()", False, id="an item of an item"),
         pytest.param("for batch in loader:\n    batch[i].cuda()", False, id="an item that is not known"),
         pytest.param(
+            "for i, batch in enumerate(loader):\n    x, y = batch[0], batch[1]\n    x.cuda()",
+            True,
+            id="one of several names for items",
+        ),
+        pytest.param(
+            "for batch in loader:\n    x, y = batch[0], batch[1]\n    y.cuda()",
+            False,
+            id="one of several names for items, that of an object",
+        ),
+        pytest.param("for batch in loader:\n    x, y = batch\n    x.cuda()", True, id="a name that unpacks it"),
+        pytest.param(
+            "for batch in loader:\n    x, y = batch\n    y.cuda()", False, id="a name that unpacks it, for an object"
+        ),
+        pytest.param(
+            "for batch in loader:\n    if swapped:\n        batch = batch[::-1]\n    x, y = batch\n    x.cuda()",
+            False,
+            id="it may be given anew before it is unpacked",
+        ),
+        pytest.param("for batch in loader:\n    *x, y = batch\n    y.cuda()", False, id="a star takes some of it"),
+        pytest.param(
+            "for batch in loader:\n    batch.reverse()\n    x, y = batch\n    x.cuda()", False, id="it is reversed"
+        ),
+        pytest.param("for batch in loader:\n    del batch[0]\n    batch[0].cuda()", False, id="an item is deleted"),
+        pytest.param(
             "for x in others:\n    print(x)\nfor x, y in loader:\n    x.cuda()",
             True,
             id="another loop gave that name before",

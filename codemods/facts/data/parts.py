@@ -196,27 +196,56 @@ def _stores(module: Module, read: ast.Name, move: ast.Call | None = None) -> lis
 
 
 def _place_stored(flow: Flow, move: Transfer, store: ast.Name) -> int | str | None:
-    """Which part of a batch the name is given: ``for …, (x, y) in loader``, ``x = batch["x"]``."""
+    """Which part of a batch the name is given: ``for …, (x, y) in loader``, ``x = batch["x"]``, ``x, y = batch``."""
     module = move.module
     parts = module.parent(store)
     if isinstance(parts, ast.Assign):
         return _key_of_batch(flow, move, parts.value)
-    is_part = (
-        isinstance(parts, ast.Tuple)
-        and not any(isinstance(each, ast.Starred) for each in parts.elts)
-        and _is_batch_of_loop(flow, move, parts)
+    if not isinstance(parts, ast.Tuple) or any(isinstance(each, ast.Starred) for each in parts.elts):
+        return None
+    position = parts.elts.index(store)
+    assignment = module.parent(parts)
+    if not isinstance(assignment, ast.Assign):
+        return position if _is_batch_of_loop(flow, move, parts) else None
+    given = assignment.value
+    if isinstance(given, ast.Name):
+        return position if _is_whole_batch(flow, move, given) else None
+    is_each_given = (
+        isinstance(given, ast.Tuple)
+        and len(given.elts) == len(parts.elts)
+        and not any(isinstance(each, ast.Starred) for each in given.elts)
     )
-    return parts.elts.index(store) if is_part and isinstance(parts, ast.Tuple) else None
+    return _key_of_batch(flow, move, given.elts[position]) if is_each_given else None
 
 
 def _key_of_batch(flow: Flow, move: Transfer, node: ast.expr) -> int | str | None:
     """The key of ``batch["x"]``, where a loop over the loader alone gives ``batch``."""
     match node:
         case ast.Subscript(ast.Name() as batch, ast.Constant(int() | str() as key)):
-            module = move.module
-            stores = _stores(module, batch)
-            return key if stores and all(_is_batch_of_loop(flow, move, each) for each in stores) else None
+            return key if _is_whole_batch(flow, move, batch) else None
     return None
+
+
+def _is_whole_batch(flow: Flow, move: Transfer, name: ast.Name) -> bool:
+    """Whether loops over the loader alone give the name what it holds there, whose items keep their places."""
+    stores = _stores(move.module, name)
+    is_batch = bool(stores) and all(_is_batch_of_loop(flow, move, each) for each in stores)
+    return is_batch and not _is_rearranged(move.module, name)
+
+
+def _is_rearranged(module: Module, name: ast.Name) -> bool:
+    """Whether a list of that name is changed: ``batch.reverse()``, ``batch.pop(0)``, ``del batch[0]``."""
+    for each in walk(module.function(name) or module.tree):
+        match each:
+            case ast.Attribute(ast.Name(changed), "insert" | "pop" | "remove" | "reverse" | "sort"):
+                is_changed = True
+            case ast.Subscript(ast.Name(changed)):
+                is_changed = isinstance(each.ctx, ast.Del)
+            case _:
+                continue
+        if is_changed and changed == name.id:
+            return True
+    return False
 
 
 def _is_batch_of_loop(flow: Flow, move: Transfer, target: ast.expr) -> bool:
