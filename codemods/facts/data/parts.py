@@ -210,12 +210,10 @@ def _place_stored(flow: Flow, move: Transfer, store: ast.Name) -> int | str | No
     given = assignment.value
     if isinstance(given, ast.Name):
         return position if _is_whole_batch(flow, move, given) else None
-    is_each_given = (
-        isinstance(given, ast.Tuple)
-        and len(given.elts) == len(parts.elts)
-        and not any(isinstance(each, ast.Starred) for each in given.elts)
-    )
-    return _key_of_batch(flow, move, given.elts[position]) if is_each_given else None
+    if not isinstance(given, ast.Tuple) or len(given.elts) != len(parts.elts):
+        return None
+    is_spread = any(isinstance(each, ast.Starred) for each in given.elts)
+    return None if is_spread else _key_of_batch(flow, move, given.elts[position])
 
 
 def _key_of_batch(flow: Flow, move: Transfer, node: ast.expr) -> int | str | None:
