@@ -100,8 +100,7 @@ def _connect(address: str, folder: str) -> None:
     try:
         ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, OSError, RuntimeError, ValueError, RayError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise VerifyError(f"no Ray cluster at {address}: {first}") from error
+        raise VerifyError(f"no Ray cluster at {address}: {_first_line(error)}") from error
 
 
 def _cluster(shipment: Shipment, plan: Plan, needs: Needs, say: Callable[[str], None]) -> Cluster:
