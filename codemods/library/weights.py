@@ -46,6 +46,8 @@ class Weights(NamedTuple):
         return max(self.narrow, self.wide) if self.per is not Per.NOTHING else 0
 
 
+LOOKUPS = frozenset({"Embedding", "EmbeddingBag"})
+"""Layers of ``torch.nn`` that look up rows of their weights, and multiply nothing."""
 _CONVOLUTION = re.compile(r"Conv(?P<transposed>Transpose)?(?P<sides>[123])d")
 _NORM = re.compile(r"((Batch|Instance)Norm[123]d|SyncBatchNorm|GroupNorm|LayerNorm|RMSNorm)")
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -73,7 +75,7 @@ def _weights(name: str, given: Given) -> Weights | None:
         inputs, outputs = _int(given(0, "in_features", None)), _int(given(1, "out_features", None))
         biases = 0 if given(2, "bias", 1) is False else outputs
         return Weights(inputs * outputs + biases, Per.ROW, inputs * outputs, inputs, outputs)
-    if name in {"Embedding", "EmbeddingBag"}:
+    if name in LOOKUPS:
         count, width = given(0, "num_embeddings", None), given(1, "embedding_dim", None)
         return Weights(count * width if isinstance(count, int) and isinstance(width, int) else None, Per.ITEM)
     if _NORM.fullmatch(name):

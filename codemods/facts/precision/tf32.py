@@ -22,6 +22,7 @@ from codemods.facts.training.loss_regions import Phases
 from codemods.library.kinds import Kind, is_parameter, kind
 from codemods.library.packages import Trait, has
 from codemods.library.precise import PRECISE_METHODS, compares, is_precise
+from codemods.library.weights import LOOKUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ _PRODUCTS = frozenset(
     | {f"torch.nn.functional.{name}" for name in ("linear", "bilinear", "scaled_dot_product_attention")}
     | {"torch.nn.functional.multi_head_attention_forward"}
 )
-_TABLES = frozenset({"torch.nn.Embedding", "torch.nn.EmbeddingBag"})
+_TABLES = frozenset(f"torch.nn.{name}" for name in LOOKUPS)
 _METHODS = frozenset({"matmul", "mm", "bmm", "baddbmm", "addmm"})
 _LAST_LAYERS = 2
 """Linear layers for each convolution that are still the last ones of a convolutional network, and compute little."""
