@@ -148,7 +148,7 @@ class Dataset:
             if values is None:
                 return None
             for value in without_none(values):
-                steps = self._steps(value)
+                steps = self.steps(value)
                 if steps is None:
                     return None
                 found.extend(steps)
@@ -163,7 +163,8 @@ class Dataset:
         given = given_transform(name, call)
         return self.flow.values(given) if given is not None else NOTHING
 
-    def _steps(self, value: Value, around: tuple[Value, ...] = ()) -> list[Value] | None:
+    def steps(self, value: Value, around: tuple[Value, ...] = ()) -> list[Value] | None:
+        """A transform as the steps that it is composed of, one by one; None where they are not known."""
         if isinstance(value, Function):
             return [value]
         if not isinstance(value, Made) or not isinstance(value.site, ast.Call) or value in around:
@@ -179,7 +180,7 @@ class Dataset:
         for given in value.site.args[:1]:
             for each in self.flow.values(given):
                 for item in self._in_order(each):
-                    inner = self._steps(item, (*around, value))
+                    inner = self.steps(item, (*around, value))
                     if inner is None:
                         return None
                     steps.extend(inner)
@@ -230,7 +231,7 @@ class Dataset:
             each for each in called if isinstance(each, Made) and each.name.startswith("torchvision.transforms.")
         ]
         for value in transforms:
-            steps = self._steps(value)
+            steps = self.steps(value)
             reason = None if steps is None else self._why_steps_vary(part, steps, fixed=False)
             if steps is None or reason is not None:
                 return reason or Reason("size-not-fixed", f"the transforms of {described(part)} are not known")
