@@ -50,6 +50,17 @@ def test_the_models_are_those_whose_parameters_are_given() -> None:
             "True",
             id="in a wrapper",
         ),
+        pytest.param(
+            "model = nn.Linear(1, 2)\nif input():\n    model = nn.Linear(1, 3)\nmodel.cuda()\n",
+            "True",
+            id="whichever of two a name holds",
+        ),
+        pytest.param(
+            "def moved(net):\n    net.cuda()\n    return net\nother = moved(nn.Linear(1, 3))\n"
+            "model = moved(nn.Linear(1, 2))\n",
+            "True",
+            id="by a function that moves another, too",
+        ),
     ],
 )
 def test_it_is_said_whether_they_are_on_cuda(text: str, test: str) -> None:
@@ -81,6 +92,12 @@ def test_it_is_said_whether_they_are_on_cuda(text: str, test: str) -> None:
             "optimizer = optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)\n",
             "no-cuda",
             id="one of them is not moved",
+        ),
+        pytest.param(
+            "first = model = nn.Linear(1, 2)\nif input():\n    model = nn.Linear(1, 3)\nmodel.cuda()\n"
+            "optimizer = optim.SGD(first.parameters(), lr=0.1)\n",
+            "unknown-device",
+            id="the name that is moved may hold another model",
         ),
     ],
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.signatures import argument_of, arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of, signature
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import (
     Choice,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _OF_MODEL = frozenset({"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"})
 _SETTINGS = (Literal, Plain, Choice)
 """What stands beside the parameters of a group: a learning rate, a decay."""
+_ASKING = frozenset({"parameters", "named_parameters"})
 _LEAVING = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 _OTHERS = frozenset({"xpu", "(accelerator)"})
 """Devices on which an optimizer that is told not to be fused steps tensor by tensor, which it would not do else."""
@@ -136,6 +137,11 @@ def _test(script: Script, made: Construction, model: Value, place: ast.stmt) -> 
         if any(way.has_run(made.module, place) for way in _ways(script, each, model, to_cuda))
         or _is_moved_where_made(script, each, model, place)
     ]
+    astray = [each for each in before if _may_move_another(script, each, made, model)]
+    if astray and len(astray) == len(before):
+        text = f"what is moved may be another model than the one that it steps ({HERE}):"
+        return Reason("unknown-device", text, (at(astray[0].module, astray[0].call),), "move that one, too")
+    before = [each for each in before if each not in astray]
     if not before:
         last = to_cuda[-1]
         text = f"its model is not seen to be on the device already when it is made ({HERE}):"
@@ -199,7 +205,7 @@ def _named_beside(script: Script, made: Construction) -> Iterator[ast.expr]:
     beside = (each for each in module.nodes(ast.Attribute) if module.function(each) is function)
     inside = (each for each in walk(made.call) if isinstance(each, ast.Attribute))
     for attribute in (*inside, *beside):
-        is_asked = attribute.attr in {"parameters", "named_parameters"} and _is_dotted_name(attribute.value)
+        is_asked = attribute.attr in _ASKING and _is_dotted_name(attribute.value)
         if is_asked and any(kind(script.flow, each) is Kind.MODEL for each in script.flow.values(attribute.value)):
             yield attribute.value
 
@@ -369,6 +375,26 @@ class _Way:
             if models is not None:
                 where = module_of(self.flow, call)
                 yield _Way(self.flow, models, where, where.statement(call))
+
+
+def _may_move_another(script: Script, move: Transfer, made: Construction, model: Value) -> bool:
+    """Whether the name that is moved may hold another model by then, while the optimizer steps this one alone.
+
+    ``first = model = Net()``, ``if large: model = Large()``, ``model.cuda()``, ``Adam(first.parameters())``. Which of
+    several models a name holds is the same where both ask for it, and where a function is given it, its calls say.
+    """
+    receiver, function = move.receiver, move.module.function(move.call)
+    is_given = isinstance(receiver, ast.Name) and function is not None and receiver.id in signature(function).names
+    others = without_none(script.flow.values(receiver)) - frozenset(_owners(script, model))
+    if is_given or not others or not isinstance(receiver, (ast.Name, ast.Attribute)):
+        return False
+    asked = [
+        script.flow.values(each.func.value)
+        for each in walk(made.call)
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _ASKING
+    ]
+    mine = [each for each in asked if model in each]
+    return bool(mine) and any(others.isdisjoint(each) for each in mine)
 
 
 def _replaced(script: Script, model: Value) -> Iterator[ast.stmt]:
