@@ -52,6 +52,11 @@ def _first(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
     return arguments.get(0, "data")
 
 
+def _with_synchronized_layers(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
+    """The module itself, in which layers are replaced; only of a single layer of that kind it is another one."""
+    return arguments.get(0, "module")
+
+
 def _variable(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
     data, asked = arguments.get(0, "data"), arguments.get(1, "requires_grad")
     return starting_graph(data, asked) if asked else data
@@ -348,6 +353,7 @@ def _not_followed(_: Flow, node: ast.Call, __: Arguments) -> Values:
 
 FUNCTIONS: dict[str, Callable[[Flow, ast.Call, Arguments], Values]] = {
     **dict.fromkeys(words("copy.copy copy.deepcopy"), _first),
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _with_synchronized_layers,
     "torch.autograd.Variable": _variable,
     "itertools.chain": _chain,
     "itertools.chain.from_iterable": _chain_all,

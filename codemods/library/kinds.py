@@ -83,7 +83,7 @@ _MODEL_MAKERS = words("timm.create_model torch.hub.load torch.nn.utils.spectral_
 WRAPPERS = words(
     """
     torch.nn.DataParallel torch.nn.parallel.DistributedDataParallel torch.compile torch.jit.script torch.jit.trace
-    torch.optim.swa_utils.AveragedModel torch.nn.SyncBatchNorm.convert_sync_batchnorm
+    torch.optim.swa_utils.AveragedModel
     """
 )
 """What wraps a model, given as its first argument."""

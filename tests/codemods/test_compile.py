@@ -195,6 +195,38 @@ def test_the_inner_module_is_compiled_before_ddp_wraps_it() -> None:
     check_rewrites(Compile, HEAD + before + wrap + training, HEAD + before + "model.compile()\n" + wrap + training)
 
 
+WRAP = "model = nn.parallel.DistributedDataParallel(model)\n"
+SPREAD = (
+    "import sys\n\nmodel = Net()\nprint(model)\nif len(sys.argv) > 1:\n"
+    "    model = nn.SyncBatchNorm.convert_sync_batchnorm(model)\n"
+    f"    if len(sys.argv) > 2:\n        model.cuda(1)\n        {WRAP}    else:\n        model.cuda()\n        {WRAP}"
+)
+ARMS = {
+    "each arm of a choice moves it in a way of its own": f"{SPREAD}else:\n    model = model.cuda()\n",
+    "another arm ends in an error": f"{SPREAD}else:\n    model.cuda()\n    raise NotImplementedError\n",
+    "it does so before it moves the model": f"{SPREAD}else:\n    raise NotImplementedError\n",
+}
+
+
+@pytest.mark.parametrize("models", ARMS.values(), ids=ARMS)
+def test_it_is_compiled_where_it_is_made_if_every_arm_below_brings_it_to_cuda(models: str) -> None:
+    after = models.replace("model = Net()\n", "model = Net()\nmodel.compile()\n")
+    check_rewrites(Compile, HEAD + models + TRAINING, HEAD + after + TRAINING)
+
+
+def test_the_condition_of_one_arm_is_not_asked_below_both_where_each_moves_it_to_cuda() -> None:
+    convert = "    model = nn.SyncBatchNorm.convert_sync_batchnorm(model)\n"
+    models = f"{SPREAD}else:\n    print('on the CPU')\n".replace(convert, "")
+    after = models.replace("else:\n    print", "    model.compile()\nelse:\n    print")
+    check_rewrites(Compile, HEAD + models + TRAINING, HEAD + after + TRAINING)
+
+
+def test_a_move_after_which_an_error_ends_the_script_is_no_place_to_compile_it() -> None:
+    models = "import sys\n\nmodel = Net()\nif sys.argv[1:]:\n    model.cuda()\n    raise ValueError\n"
+    training = TRAINING.replace("model(x)", "model(x.cuda())")
+    check_leaves(Compile, HEAD + models + training, "it is not moved to CUDA in this file")
+
+
 def test_a_model_that_is_moved_only_inside_ddp_is_compiled_before() -> None:
     wrap = "ddp = nn.parallel.DistributedDataParallel(model.cuda())\n"
     training = TRAINING.replace("model(x)", "ddp(x)")

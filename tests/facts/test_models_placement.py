@@ -41,6 +41,30 @@ def place(body: str, **others: str) -> Home | Reason | None:
             id="by device=",
         ),
         pytest.param(
+            "model = nn.Linear(3, 3)\nmodel.train()\nif c:\n    model.cuda(0)\nelse:\n    model.cuda(1)\n",
+            "model = nn.Linear(3, 3)",
+            "model",
+            id="made above a choice of which each arm moves it",
+        ),
+        pytest.param(
+            "model = nn.Linear(3, 3)\nif c:\n    model = other\nif d:\n    model.cuda(0)\nelse:\n    model.cuda(1)\n",
+            "if d:\n    model.cuda(0)\nelse:\n    model.cuda(1)",
+            "model",
+            id="perhaps another before such a choice",
+        ),
+        pytest.param(
+            "model = nn.Linear(3, 3)\nif c:\n    model.cuda()\n    raise ValueError\nmodel.to(device)\n",
+            "model.to(device)",
+            "model",
+            id="not where an error ends the script",
+        ),
+        pytest.param(
+            "model = nn.Linear(3, 3)\nmodel = nn.SyncBatchNorm.convert_sync_batchnorm(model)\nmodel.cuda()\n",
+            "model.cuda()",
+            "model",
+            id="moved after its layers were replaced",
+        ),
+        pytest.param(
             "models = {'a': nn.Linear(3, 3).to(device)}\nmodels['a'].to(device)\n",
             "models['a'].to(device)",
             "models['a']",

@@ -15,11 +15,12 @@ from codemods.facts.devices.transfers import Transfer, makings
 from codemods.facts.loops import REPEATING, loop_around, place
 from codemods.facts.models.layers import HOLDERS, Model
 from codemods.facts.models.order import calls_in_one_run
+from codemods.facts.reach import written
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import SELF_METHODS, WRAPPERS, Kind, is_dtype, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import FunctionNode, Module
@@ -34,6 +35,8 @@ class Home:
     name: ast.expr
     """The name, attribute or item that the model is bound to: ``model``, ``self.model``, ``models["encoder"]``."""
     move: Transfer
+    is_certain: bool = False
+    """Whether each arm of an ``if``, there or below, brings the model to CUDA on its own."""
 
 
 def unwrapped(flow: Flow, value: Value) -> Iterator[Value]:
@@ -127,7 +130,7 @@ def _names_device(flow: Flow, call: ast.Call) -> bool:
 
 def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | Reason | None:
     """The home of a model in these modules, or why none is certain; None for a model that stays on the CPU."""
-    moved = list(moves(flow, modules, value))
+    moved = [each for each in moves(flow, modules, value) if not _ends_in_error(each)]
     found = moved or _moves_around(flow, modules, value)
     to_cuda = [each for each in found if each.may_reach_cuda]
     if not to_cuda:
@@ -203,7 +206,45 @@ def _one_of(flow: Flow, named: Sequence[Home], value: Value) -> Home | Reason:
     if not alone:
         text = f"it is moved to its device in a function that is called more than once ({HERE})"
         return Reason("made-in-loop", text, (at(once[0].module, once[0].anchor),))
-    return _after_all(alone)
+    return _ahead_of_all(flow, alone, value) or _after_all(alone)
+
+
+def _ends_in_error(move: Transfer) -> bool:
+    """Whether the model goes no further from there: ``model.cuda()``, ``raise NotImplementedError``."""
+    return isinstance(move.module.suite(move.module.statement(move.call))[-1], ast.Raise)
+
+
+def _ahead_of_all(flow: Flow, homes: list[Home], value: Value) -> Home | None:
+    """Where the model is made, if an ``if`` below brings it to CUDA in each arm, in another way in each.
+
+    There, ``DistributedDataParallel`` does not wrap it yet, and one statement serves all arms.
+    """
+    first = homes[0]
+    module, name = first.module, ast.unparse(first.name)
+    arms = [each for each in homes if each.module is module and ast.unparse(each.name) == name]
+    anchors = {each.anchor for each in arms if each.move.device.kind is DeviceKind.CUDA}
+    choices = [each for each in module.ancestors(first.anchor) if isinstance(each, ast.If)]
+    function = module.function(first.anchor)
+    for choice in reversed([each for each in choices if module.function(each) is function]):
+        if not _is_moved_in_each_arm(choice, anchors):
+            continue
+        suite = module.suite(choice)
+        for before in reversed(suite[: suite.index(choice)]):
+            bound = next((each for each, given in _assigned(before) if value in flow.values(given)), None)
+            if bound is not None and ast.unparse(bound) == name:
+                return Home(module, before, bound, first.move, is_certain=True)
+            if name in written(before):
+                break
+    return None
+
+
+def _is_moved_in_each_arm(choice: ast.If, anchors: Collection[ast.stmt]) -> bool:
+    """Whether one of the statements runs in each arm, unless the arm ends in an error."""
+    return all(
+        any(each in anchors or (isinstance(each, ast.If) and _is_moved_in_each_arm(each, anchors)) for each in arm)
+        or (bool(arm) and isinstance(arm[-1], ast.Raise))
+        for arm in (choice.body, choice.orelse)
+    )
 
 
 def twins(flow: Flow, modules: Sequence[Module], value: Value, first: Home) -> Iterator[Home]:
@@ -275,7 +316,8 @@ def _after_all(homes: list[Home]) -> Home:
         if isinstance(above, ast.If) and any(
             each.anchor in walk(above) and each.anchor not in suite for each in others
         ):
-            return Home(first.module, above, first.name, first.move)
+            anchors = {each.anchor for each in others if each.move.device.kind is DeviceKind.CUDA}
+            return Home(first.module, above, first.name, first.move, _is_moved_in_each_arm(above, anchors))
     return first
 
 

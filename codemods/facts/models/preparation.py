@@ -88,6 +88,8 @@ def can_be_asked(script: Script, home: Home, place: ast.stmt) -> bool:
 
 def _is_certain(home: Home) -> bool:
     """Whether the model goes to CUDA wherever the home's statement has run."""
+    if home.is_certain:
+        return True
     module, move = home.module, home.move
     around = [each for each in move.branches if not _inside(module, each.test, home.anchor)]
     inside = [each for each in move.branches if each not in around]
