@@ -197,7 +197,17 @@ class Expressions:
         return joined(self._evaluate(node.body), self._evaluate(node.orelse))
 
     def _boolop(self, node: ast.BoolOp) -> Values:
-        return joined(*[self._evaluate(each) for each in node.values])
+        if isinstance(node.op, ast.And):
+            return joined(*[self._evaluate(each) for each in node.values])
+        return joined(*[self._where_true(each) for each in node.values[:-1]], self._evaluate(node.values[-1]))
+
+    def _where_true(self, node: ast.expr) -> Values:
+        """What the expression is wherever it is true: ``test and value`` is the value then."""
+        if not (isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And)):
+            return self._evaluate(node)
+        values = [self._evaluate(each) for each in node.values]
+        self._flow.see(node, joined(*values))
+        return values[-1]
 
     def _unaryop(self, node: ast.UnaryOp) -> Values:
         operand = self._evaluate(node.operand)

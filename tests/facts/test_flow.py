@@ -55,6 +55,8 @@ def case(reason: str, text: str, *expected: str) -> object:
         case("after a raise in one way", "x = 1\nif c:\n    x = 2\n    raise E\nanswer = x", "1"),
         case("conditional expression", "answer = 1 if c else 2", "1", "2"),
         case("or", "answer = None or 2", "None", "2"),
+        case("and", "answer = None and 2", "None", "2"),
+        case("and, and or: not the test, which counts only where it is false", "answer = not c and 1 or 2", "1", "2"),
         case("not", "answer = not 1", "plain"),
         case("minus", "answer = -1", "-1"),
         case("arithmetic", "answer = 1 + 2", "plain"),
