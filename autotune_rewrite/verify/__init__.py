@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from autotune_rewrite.verify.records import Environment
+    from autotune_rewrite.verify.statistics.pairs import Pair
 
 __all__ = ["Judgement", "Plan", "Progress", "VerifyError", "judge_again", "verify"]
 
@@ -62,6 +63,7 @@ def verify(
     *,
     records: Path | None = None,
     on_run: Callable[[Run], None] | None = None,
+    environment: Environment | None = None,
 ) -> Judgement:
     """Runs both scripts in pairs of fresh processes and judges them. Ctrl-C ends the runs, not the judging.
 
@@ -70,6 +72,7 @@ def verify(
         progress: Is told of each run before it starts, and about twice a second while it lasts.
         records: A directory that all records are written to.
         on_run: Is given each run when it has ended.
+        environment: What is known of the device from runs before; None: it is asked first.
 
     Raises:
         VerifyError: The plan cannot be carried out, and nothing was run; or records cannot be written.
@@ -77,7 +80,7 @@ def verify(
     plan.check()
     series = _Series(plan, Allowance(plan.time_budget), progress, on_run)
     try:
-        series.environment = probe(plan)
+        series.environment = probe(plan) if environment is None else environment
         series.run()
     except KeyboardInterrupt:  # between two runs; within one, the run ends with what was seen
         series.taken.append(Run("original", 0, "interrupted", "was interrupted between two runs", (), 0.0))
@@ -276,7 +279,7 @@ class _Series:
 
     def _runs_of_pair(self, pair: int, seconds: float | None) -> bool:
         """The same, but for what follows from the time."""
-        if self._could_take_turns() and self._pair_in_turns(pair):
+        if self._could_take_turns() and self._pair_in_turns(pair, seconds):
             return all(run.outcome == "ok" for run in self.taken[-2:])
         for number, turn in enumerate(self.plan.pair_turns[pair]):
             well = self._take(turn, seconds)
@@ -296,24 +299,28 @@ class _Series:
         import psutil
 
         on_cpu = self.plan.simulated is None and not self.environment.get("cuda")
+        if not (turns.POSSIBLE and on_cpu and self._may_share and not self.plan.launcher):
+            return False
         pairs = Comparison.of(self.plan, self.taken).pairs
-        if not (turns.POSSIBLE and on_cpu and self._may_share and not self.plan.launcher and pairs):
-            return False
-        last = pairs[-1].original, pairs[-1].rewritten
-        if not pairs[-1].equal or any(run.busy_seconds < BUSY * run.script_seconds for run in last):
-            return False
-        return sum(run.host_bytes for run in last) < MEMORY * psutil.virtual_memory().available
+        if not pairs:
+            return self.plan.takes_turns
+        last = pairs[-1]
+        needed = sum(run.host_bytes for run in (last.original, last.rewritten))
+        return last.equal and _is_busy(last) and needed < MEMORY * psutil.virtual_memory().available
 
-    def _pair_in_turns(self, pair: int) -> bool:
+    def _pair_in_turns(self, pair: int, seconds: float | None) -> bool:
         """Makes the runs of a pair, one stopped while the other runs; whether they stand.
 
         Two scripts that are alive at once may want the same port, or the same file outside of their copies. Where they
-        fail, or differ although the pair before did not, this pair and all after it are run one after the other.
+        fail, or differ although the pair before did not, this pair and all after it are run one after the other. So
+        they are where the first pair waits: what it waited for went on while it was stopped.
         """
         now, later = self.plan.pair_turns[pair]
-        runs = run_in_turns(self._ending(self.plan), (now, later), self._watch(now))
+        runs = run_in_turns(self._ending(self.plan), (now, later), self._watch(now), seconds)
         interrupted = any(run.outcome == "interrupted" for run in runs)
-        alike = all(run.outcome == "ok" for run in runs) and Comparison.of(self.plan, runs).pairs[0].equal
+        both = Comparison.of(self.plan, runs).pairs
+        alike = bool(both) and (_is_equal_so_far(both[0]) if seconds else both[0].equal)
+        alike = alike and (bool(self.taken) or _is_busy(both[0]))
         self.time.runs += sum(run.wall_seconds for run in runs)
         if interrupted or alike or self._was_ended(runs):
             for run in runs:
@@ -388,6 +395,16 @@ class _Series:
         self.taken = [] if cut else [replace(run, kind="whole") for run in first]
         self.time.pairs.clear()  # the next ones are shorter
         return True
+
+
+def _is_equal_so_far(pair: Pair) -> bool:
+    """Whether runs that may have been cut after some time differ in nothing but their length."""
+    return pair.equal or (pair.lengths_differ and pair.first_difference is None)
+
+
+def _is_busy(pair: Pair) -> bool:
+    """Whether the main thread of both hardly ever waited."""
+    return all(run.busy_seconds >= BUSY * run.script_seconds for run in (pair.original, pair.rewritten))
 
 
 def _reaches_second_epoch(run: Run) -> bool:

@@ -130,6 +130,12 @@ class Comparison:
         return self._of_whole_runs([(pair.original, pair.rewritten) for pair in self.pairs])
 
     @property
+    def of_pairs(self) -> tuple[float, ...]:
+        """The ratio of each pair, of which ``run`` is the mean."""
+        sides = self._seconds([(pair.original, pair.rewritten) for pair in self.pairs])
+        return tuple(before / after for before, after in zip(*sides, strict=True))
+
+    @property
     def noise(self) -> float | None:
         """By which part the two originals of a block are apart in time, in the mean; None with fewer than two pairs."""
         originals = [pair.original for pair in self.pairs]
@@ -145,6 +151,10 @@ class Comparison:
         return self._of_whole_runs(couples) if couples else None
 
     def _of_whole_runs(self, couples: Sequence[tuple[Run, Run]]) -> Ratio:
+        return Ratio.of(*self._seconds(couples), self.confidence)
+
+    def _seconds(self, couples: Sequence[tuple[Run, Run]]) -> tuple[list[float], list[float]]:
+        """Of whole runs, of either side."""
         imports = statistics.median(run.import_seconds for couple in couples for run in couple)
         sides: tuple[list[float], list[float]] = ([], [])
         for couple in couples:
@@ -152,7 +162,7 @@ class Comparison:
                 measurement = Measurement.of(run, other)
                 seconds = imports + measurement.seconds_at(self.length or measurement.iterations)
                 side.append(seconds + (max(0.0, end - measurement.end_seconds) if run.cut else 0.0))
-        return Ratio.of(*sides, self.confidence)
+        return sides
 
     @property
     def _ends(self) -> tuple[float, float]:

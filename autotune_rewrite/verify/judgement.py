@@ -101,6 +101,8 @@ class Judgement:
     """What ``whole`` is the ratio of; None where there is none."""
     pairs: int = 0
     """Pairs of runs that both went well."""
+    of_pairs: tuple[float, ...] = ()
+    """The ratio of each of them, of which ``whole`` is the mean."""
     in_turns: int = 0
     """Of them, those in which one script was stopped while the other ran."""
     reach: int | None = None
@@ -203,6 +205,7 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         whole=whole,
         basis=comparison.basis if timed else None,
         pairs=len(comparison.pairs),
+        of_pairs=comparison.of_pairs if timed else (),
         in_turns=sum(pair.original.in_turns for pair in comparison.pairs),
         reach=comparison.reach,
         losses=min(len(pair.original.losses) for pair in comparison.pairs),

@@ -162,7 +162,10 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
 
 
 def run_in_turns(
-    plan: Plan, turns: tuple[Turn, Turn], watch: Callable[[int, float], None] | None = None
+    plan: Plan,
+    turns: tuple[Turn, Turn],
+    watch: Callable[[int, float], None] | None = None,
+    seconds: float | None = None,
 ) -> tuple[Run, Run]:
     """Runs the scripts of a pair, each in a copy of its project, one stopped while the other runs.
 
@@ -170,13 +173,14 @@ def run_in_turns(
         plan: As for ``run_script``.
         turns: Of the run that begins, and of the other.
         watch: Is told of the first.
+        seconds: After so many of its own each is ended cleanly, at the next iteration.
     """
     shared = Turns()
 
     def run(number: int) -> Run:
         part = shared.parts[number]
         try:
-            return run_script(plan, turns[number], None, None if number else watch, pace=part)
+            return run_script(plan, turns[number], seconds, None if number else watch, pace=part)
         finally:
             part.go()  # it may not have come so far that its process could start
 

@@ -481,6 +481,7 @@ def test_json_has_every_field_and_the_layouts_version() -> None:
         "losses",
         "noise",
         "not_measured",
+        "of_pairs",
         "original",
         "output",
         "pairs",

@@ -80,10 +80,12 @@ class Script:
             host_bytes=self.host_bytes,
         )
 
-    def run_in_turns(self, plan: Plan, turns: tuple[Turn, Turn], _: object = None) -> tuple[Run, Run]:
+    def run_in_turns(
+        self, plan: Plan, turns: tuple[Turn, Turn], _: object = None, seconds: float | None = None
+    ) -> tuple[Run, Run]:
         """A pair of runs that are alive at once."""
         self.together.append(turns[0].offset)
-        runs = [replace(self.run(plan, turn), in_turns=True) for turn in turns]
+        runs = [replace(self.run(plan, turn, seconds), in_turns=True) for turn in turns]
         for each in self.in_turns:
             change = {"parameters": ("odd",)} if each == "odd" else {"outcome": each}
             runs = [replace(run, **change) if run.side == "rewritten" else run for run in runs]
@@ -126,6 +128,28 @@ def test_after_a_first_pair_that_is_equal_the_runs_of_a_pair_take_turns(monkeypa
 def test_a_first_pair_that_waited_for_a_file_says_nothing_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(busy=(0.5, 1.0), noise=(0.0, 0.3))
     assert (judged(monkeypatch, script, pairs=8).in_turns, script.together) == (6, [2, 3, 4, 5, 6, 7])
+
+
+@pytest.mark.parametrize(
+    ("script", "together", "in_turns"),
+    [
+        pytest.param(Script(), [0, 1, 2, 3], 4, id="both compute all the time"),
+        pytest.param(Script(seconds=0.1, iterations=1000), [0, 0, 1, 2, 3], 4, id="they are too long, and cut"),
+        pytest.param(Script(busy=(0.5, 0.5)), [0], 0, id="they wait: the pair is run again, one after the other"),
+    ],
+)
+def test_where_earlier_pairs_took_turns_the_first_does(
+    monkeypatch: pytest.MonkeyPatch, script: Script, together: list[int], in_turns: int
+) -> None:
+    judgement = judged(monkeypatch, script, pairs=4, takes_turns=True)
+    assert (script.together, judgement.pairs, judgement.in_turns) == (together, 4, in_turns)
+
+
+def test_a_device_that_is_known_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    started(monkeypatch, Script())
+    monkeypatch.delattr(verifier, "probe")
+    known: Environment = {"torch": "2.15.0"}
+    assert verify(Plan(Path("a.py"), Path("b.py")), environment=known).environment == known
 
 
 @pytest.mark.parametrize(
