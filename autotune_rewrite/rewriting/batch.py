@@ -76,6 +76,11 @@ class Changes:
         return tuple(each for each in self.dones if each.rewrite.after != each.source.text)
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """What the files have become, changed or not."""
+        return tuple(each.rewrite.after for each in self.dones)
+
+    @property
     def sites(self) -> tuple[Site, ...]:
         """The sites of all files."""
         return tuple(site for each in self.dones for site in each.rewrite.sites)

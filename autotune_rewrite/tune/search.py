@@ -77,6 +77,8 @@ class Trial:
     """What is wrong with the second, in a sentence: it does not run, or computes something else."""
     is_same: bool = False
     """Whether both have the same text, so that nothing had to be run."""
+    is_told: bool = True
+    """Whether it had as many runs as it takes to tell them apart, or as many as one may have."""
     seconds: float = 0.0
     """That it took."""
 
@@ -89,6 +91,15 @@ class Trial:
     def may_pay(self) -> bool:
         """Whether more runs could show that it is: their mean is, beyond what counts as a difference."""
         return not self.failed and self.ratio is not None and self.ratio.estimate >= FASTER
+
+    @property
+    def answer(self) -> Answer:
+        """What follows for the change that the second has and the first has not."""
+        if self.failed:
+            return "failed"
+        if self.pays:
+            return "kept"
+        return "dropped" if self.is_told or not self.may_pay else "not-told"
 
 
 class SpentError(Exception):
@@ -145,12 +156,13 @@ class Found:
     """Whether there was time for all of it."""
 
 
-def search(
+def search(  # noqa: PLR0913, PLR0917 - what to search, how, and whom to tell
     rules: Sequence[str],
     measure: Measure,
     say: Callable[[str], None],
     values: Mapping[str, Sequence[str]] | None = None,
     ahead: Ahead | None = None,
+    knows: Callable[[Question], bool] = lambda _: False,
 ) -> Found:
     """Finds the smallest set of rules within the noise of the fastest.
 
@@ -164,8 +176,9 @@ def search(
         say: Is told, in a line, what happens next.
         values: Options, each with values that are to be tried in the place of its usual one.
         ahead: Carries out several trials at once; None: each is run when it is asked for. What is found is the same.
+        knows: Whether a trial's answer is there already: of these nothing is said.
     """
-    return _Search(list(rules), measure, say, dict(values or {}), ahead).end()
+    return _Search(list(rules), measure, say, dict(values or {}), ahead, knows).end()
 
 
 @dataclass(slots=True)
@@ -176,7 +189,8 @@ class _Search:
     measure: Measure
     say: Callable[[str], None]
     values: dict[str, Sequence[str]]
-    ahead: Ahead | None = None
+    ahead: Ahead | None
+    knows: Callable[[Question], bool]
     parts: dict[str, Part] = field(default_factory=dict)
     trials: list[Trial] = field(default_factory=list)
     kept: Variant = ORIGINAL
@@ -203,11 +217,13 @@ class _Search:
         return replace(part, answer="not-told") if rule in self.kept.rules and part.answer == "dropped" else part
 
     def _tried(self, question: Question) -> Trial:
-        if question not in self.begun:
+        is_new = question in self.begun or not self.knows(question)
+        if is_new and question not in self.begun:
             self._begin(question)
         trial = self.measure(question.before, question.after, question.step)
         self.trials.append(trial)
-        self.say(f"{question.said}: {_outcome(trial)}")
+        if is_new:
+            self.say(f"{question.said}: {_outcome(trial)}")
         return trial
 
     def _begin(self, question: Question) -> None:
@@ -229,8 +245,7 @@ class _Search:
                 self.kept = self.kept.without([rule])
                 self.parts[rule] = Part(rule, "failed", trial.failed, trial.ratio)
             else:
-                answer: Answer = "kept" if trial.pays else "dropped"
-                self.parts[rule] = Part(rule, answer, _why(trial), trial.ratio)
+                self.parts[rule] = Part(rule, trial.answer, _why(trial), trial.ratio)
 
     def _take_together(self) -> None:
         """Those that may pay by what they do alone; the others, too, if they pay beside these."""
@@ -266,13 +281,15 @@ class _Search:
             self._look_ahead([self._without(each) for each in rules[number:]])
             trial = self._tried(self._without(rule))
             part = replace(self.parts[rule], beside=trial.ratio, why=_why(trial))
-            if trial.pays or trial.failed:
-                # Without it the others do not run, which is no fault of theirs: they build on it.
-                self.parts[rule] = replace(part, answer="kept")
-            else:
-                self.kept = self.kept.without([rule])
-                self.parts[rule] = replace(part, answer="dropped")
+            # Without it the others do not run, which is no fault of theirs: they build on it.
+            self._keep_or_drop(replace(part, answer="kept" if trial.failed else trial.answer))
         self._look_at_the_last()
+
+    def _keep_or_drop(self, part: Part) -> None:
+        """What may pay stays as long as it was not told from the others: all of it together is confirmed afresh."""
+        self.parts[part.rule] = part
+        if part.answer in ("dropped", "failed"):
+            self.kept = self.kept.without([part.rule])
 
     def _without(self, rule: str) -> Question:
         """Whether a rule pays beside all others that are left."""
@@ -285,9 +302,7 @@ class _Search:
             if part.beside is None and part.answer != "kept":
                 said = f"{rule} beside the original"
                 trial = self._tried(Question(ORIGINAL, self.kept, "beside-the-rest", said))
-                self.parts[rule] = replace(part, answer="kept" if trial.pays else "dropped", why=_why(trial))
-                if not trial.pays:
-                    self.kept = self.kept.without([rule])
+                self._keep_or_drop(replace(part, answer=trial.answer, why=_why(trial)))
 
     def _gain(self, rule: str) -> tuple[float, str]:
         alone = self.parts[rule].alone
@@ -337,7 +352,7 @@ def _outcome(trial: Trial) -> str:
         return f"left out: {trial.failed}"
     if trial.pays or trial.is_same:
         return _why(trial)
-    is_told = trial.ratio is not None and trial.ratio.low is not None
+    is_told = trial.is_told and trial.ratio is not None and trial.ratio.low is not None
     return f"{'no gain beyond the noise' if is_told else 'too few runs to tell'}: {_why(trial)}"
 
 

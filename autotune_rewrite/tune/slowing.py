@@ -49,7 +49,7 @@ class Slowing:
             without = self.rewritten(frozenset({rule}))
             if share <= 0:
                 return None
-            if _texts(without) == _texts(whole):
+            if without.texts == whole.texts:
                 continue
             self.say(f"is it slower because of {rule}? For {share:.0f} s at most")
             ratio = self._slower(without, whole, share)
@@ -84,7 +84,3 @@ def measured(ratio: Ratio) -> str:
     """Why a change is left out, in a sentence."""
     between = "" if ratio.low is None or ratio.high is None else f" ({1 / ratio.high:.2f} to {1 / ratio.low:.2f})"
     return f"Measured: it made the script take {1 / ratio.estimate:.2f} times as long{between}."
-
-
-def _texts(changes: Changes) -> tuple[str, ...]:
-    return tuple(each.rewrite.after for each in changes.dones)

@@ -6,12 +6,15 @@ import dataclasses
 import math
 import time
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.rewriting import batch
 from autotune_rewrite.tune.search import Found, Part, SpentError, Variant, search
-from autotune_rewrite.tune.trials import Budget, InterruptedByUserError, Trials
+from autotune_rewrite.tune.trials import DEPTHS, Budget, InterruptedByUserError, Trials
 from autotune_rewrite.tune.verified import acting, verified
+from autotune_rewrite.verify import may_take_turns
+from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.judgement import Judgement
 from autotune_rewrite.verify.statistics.ratio import Ratio
 from codemods.catalogue import RULES
@@ -34,6 +37,8 @@ CONFIRMING = 0.3
 """The part that is kept for the result: it is run afresh, as the best of many looks better than it is."""
 SHORT = 100.0
 """Seconds that are told as such; more are told as minutes."""
+FEWEST = 3
+"""Pairs of whole runs that confirm a result; where the time holds fewer, runs are cut."""
 FRESH = 2**16
 """Is added to the seeds of the runs that confirm the result."""
 
@@ -139,20 +144,53 @@ class Tuning:
             parts = tuple(Part(rule, "not-told") for rule in self._in_order(acts))
             found = Found(Variant(acts), parts, (), is_complete=False)
             return Tuned(None, text, whole, None, found, first.failed, idle, first.seconds)
-        budget = Budget(self.budget * (1 - CONFIRMING) - first.seconds, self._expected(len(acts)))
-        plan = replace(self.plan, length=first.length)
-        trials = Trials(self.parts, self.options, plan, self.verify, budget, self.records, self.executor)
+        budget = Budget(self.budget * (1 - CONFIRMING) - first.seconds, 0)
+        plan = replace(self.plan, length=first.length, takes_turns=first.takes_turns)
+        trials = Trials(
+            self.parts,
+            self.options,
+            plan,
+            self.verify,
+            budget,
+            self.records,
+            self.executor,
+            first.spread,
+            first.seconds_of_pair,
+        )
+        return self._confirmed(self._searched(self._in_order(acts), trials), trials, first, idle)
+
+    def _searched(self, rules: list[str], trials: Trials) -> Found:
+        """What pays: the search is gone through with few pairs of runs for each trial, and then with more.
+
+        So no trial takes the time of those after it, and what few pairs tell needs no more.
+        """
         has_room = self.executor is not None and self.executor.places > 1
-        found = search(self._in_order(acts), trials, self.say, self.values, trials.ahead if has_room else None)
-        return self._confirmed(found, trials, first, idle)
+        trials.budget.trials = self._expected(rules, trials)
+        ahead = trials.ahead if has_room else None
+        found = Found(Variant(), (), (), is_complete=False)
+        for trials.depth in DEPTHS:
+            deeper = search(rules, trials, self.say, self.values, ahead, trials.knows)
+            if deeper.is_complete or trials.depth == DEPTHS[0]:
+                found = deeper
+            trials.budget.trials = open_trials = sum(not trial.is_told for trial in deeper.trials)
+            if not deeper.is_complete or not open_trials:
+                break
+        trials.depth = 0
+        known = search(rules, trials, _nothing, self.values)
+        if known.is_complete:  # by all pairs that there are, those of a search that the budget has ended among them
+            found = known
+        is_told = all(part.answer != "not-told" for part in found.parts)
+        return replace(found, is_complete=found.is_complete and is_told)
 
     def _in_order(self, rules: frozenset[str]) -> list[str]:
         places = {rule: place for place, rule in enumerate(self.order)}
         return sorted(rules, key=lambda rule: (places.get(rule, len(places)), rule))
 
-    def _expected(self, rules: int) -> int:
-        """Trials, about: each rule alone, those that pay once more, the others together, and values."""
-        return rules + (rules + 1) // 2 + 2 + sum(map(len, self.values.values()))
+    def _expected(self, rules: list[str], trials: Trials) -> int:
+        """Trials, about: each rule alone that changes something, these once more, the others together, and values."""
+        naive = trials.changes(Variant()).texts
+        alone = sum(trials.changes(Variant(frozenset({rule}))).texts != naive for rule in rules)
+        return (2 * alone + 1 if len(rules) > 1 else 1) + sum(map(len, self.values.values()))
 
     def _confirmed(self, found: Found, trials: Trials, first: _First, idle: tuple[str, ...]) -> Tuned:
         spent = first.seconds + trials.budget.spent
@@ -162,7 +200,14 @@ class Tuning:
         variant = found.variant.beside(idle) if self.unmeasured else found.variant
         self.say(f"trying the result, in fresh runs: {', '.join(sorted(variant.rules))}")
         left = self.budget - spent
-        plan = replace(self.plan, seed=self.plan.seed + FRESH, time_budget=left)
+        pairs = 0.0 if first.seconds_of_pair is None else left / first.seconds_of_pair
+        plan = replace(
+            self.plan,
+            seed=self.plan.seed + FRESH,
+            time_budget=left,
+            takes_turns=first.takes_turns,
+            full=self.plan.full or pairs >= FEWEST,
+        )
         verify = _Within(self.verify, left, time.monotonic())
         options, without = trials.options_of(variant), frozenset(RULES) - variant.rules
         try:
@@ -185,7 +230,7 @@ class Tuning:
         """Everything together beside the original: what does not hold up is left out from here on."""
         known = self.records.known.get(_EVERYTHING)
         if known is None and batch.changes(self.parts, self.options).promise is None:
-            known = {"failed": {}, "judgement": None, "environment": {}, "length": None, "seconds": 0.0}
+            known = {"failed": {}, "judgement": None, "seconds": 0.0}
         elif known is None:
             known = self._run_everything()
             self.records.keep(_EVERYTHING, known)
@@ -193,7 +238,15 @@ class Tuning:
         changes = batch.changes(self.parts, self.options, without=without)
         whole = None if known["judgement"] is None else _judgement(known["judgement"])
         return _First(
-            changes, whole, tuple(known["failed"].items()), known["environment"], known["length"], known["seconds"]
+            changes,
+            whole,
+            tuple(known["failed"].items()),
+            known.get("environment", {}),
+            known["seconds"],
+            known.get("length"),
+            tuple(known.get("spread", ())),
+            known.get("seconds_of_pair"),
+            known.get("takes_turns", False),
         )
 
     def _run_everything(self) -> dict[str, Any]:
@@ -212,11 +265,17 @@ class Tuning:
                 f"everything together: {judgement.reason if judgement.run != 'ok' else judgement.whole or 'not timed'}"
             )
         whole = [len(each.times) for each in verify.runs if each.side == "original" and each.ended == "finished"]
+        comparison = Comparison.of(plan, verify.runs)
+        wholes = [pair.original.wall_seconds + pair.rewritten.wall_seconds for pair in comparison.whole_pairs]
+        last = comparison.pairs[-1] if comparison.pairs else comparison.whole
         return {
             "failed": dict(judgement.left_out) if judgement is not None else {},
             "judgement": None if judgement is None else _as_kept(judgement),
             "environment": {} if judgement is None else judgement.environment,
             "length": whole[0] if whole else None,
+            "spread": list(judgement.of_pairs) if judgement is not None and judgement.basis != "cut" else [],
+            "seconds_of_pair": fmean(wholes) if wholes else None,
+            "takes_turns": last is not None and may_take_turns(last),
             "seconds": verify.seconds,
         }
 
@@ -266,9 +325,19 @@ class _First:
     whole: Judgement | None
     failed: tuple[tuple[str, str], ...]
     device: Environment
+    seconds: float
     length: int | None
     """Iterations of a whole run, where one was seen."""
-    seconds: float
+    spread: tuple[float, ...]
+    """The ratio of each pair of runs."""
+    seconds_of_pair: float | None
+    """Of whole runs, where they were seen."""
+    takes_turns: bool
+    """Whether the two runs of a pair may be alive at once."""
+
+
+def _nothing(_: str) -> None:
+    """Says nothing."""
 
 
 _EVERYTHING = "everything"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.verify.records import Environment
     from autotune_rewrite.verify.statistics.pairs import Pair
 
-__all__ = ["Judgement", "Plan", "Progress", "VerifyError", "judge_again", "verify"]
+__all__ = ["Judgement", "Plan", "Progress", "VerifyError", "judge_again", "may_take_turns", "verify"]
 
 FEWEST_ITERATIONS = 40
 """Of runs that are cut to keep to the time budget."""
@@ -293,20 +293,15 @@ class _Series:
     def _could_take_turns(self) -> bool:
         """Whether the two runs of a pair may be alive at once, by what the pair before has shown.
 
-        What is stopped must not be waited for, nor go on waiting; one script must not see what the other one writes;
-        and both have to fit into memory.
+        What is stopped must not be waited for, nor go on waiting; one script must not see what the other one writes.
         """
-        import psutil
-
         on_cpu = self.plan.simulated is None and not self.environment.get("cuda")
         if not (turns.POSSIBLE and on_cpu and self._may_share and not self.plan.launcher):
             return False
         pairs = Comparison.of(self.plan, self.taken).pairs
         if not pairs:
             return self.plan.takes_turns
-        last = pairs[-1]
-        needed = sum(run.host_bytes for run in (last.original, last.rewritten))
-        return last.equal and _is_busy(last) and needed < MEMORY * psutil.virtual_memory().available
+        return may_take_turns(pairs[-1])
 
     def _pair_in_turns(self, pair: int, seconds: float | None) -> bool:
         """Makes the runs of a pair, one stopped while the other runs; whether they stand.
@@ -395,6 +390,14 @@ class _Series:
         self.taken = [] if cut else [replace(run, kind="whole") for run in first]
         self.time.pairs.clear()  # the next ones are shorter
         return True
+
+
+def may_take_turns(pair: Pair) -> bool:
+    """Whether the runs of the next pair may be alive at once: these are equal, hardly waited, and fit into memory."""
+    import psutil
+
+    needed = sum(run.host_bytes for run in (pair.original, pair.rewritten))
+    return pair.equal and _is_busy(pair) and needed < MEMORY * psutil.virtual_memory().available
 
 
 def _is_equal_so_far(pair: Pair) -> bool:

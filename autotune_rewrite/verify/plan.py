@@ -119,7 +119,7 @@ class Plan:
     speed_only: bool = False
     """Whether it is only asked which one is faster: nothing is run to tell whether they compute the same."""
     takes_turns: bool = False
-    """Whether the runs of the first pair, too, are alive at once where they may be: earlier pairs of the script were."""
+    """Whether the runs of the first pair, too, may be alive at once: those of earlier pairs of the script were."""
     module: bool = False
     """Scripts are run as ``python -m`` runs them: the files are those of modules, seen from where it is started."""
     launcher: tuple[str, ...] = ()

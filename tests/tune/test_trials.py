@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,8 @@ import pytest
 from autotune_rewrite.rewriting.batch import read_project
 from autotune_rewrite.rewriting.config import Options
 from autotune_rewrite.tune.search import ORIGINAL, Question, SpentError, Trial, Variant
-from autotune_rewrite.tune.trials import OPTIONS, Budget, InterruptedByUserError, Records, Trials
-from autotune_rewrite.verify.judgement import Judgement
+from autotune_rewrite.tune.trials import OPTIONS, PAIRS, Budget, InterruptedByUserError, Records, Trials
+from autotune_rewrite.verify.judgement import Judgement, speed_word
 from autotune_rewrite.verify.plan import Plan
 from autotune_rewrite.verify.statistics.ratio import Ratio
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from autotune_rewrite.verify.comparison import Basis
+    from autotune_rewrite.verify.judgement import Speed
     from autotune_rewrite.verify.records import Environment, Run
 
 FASTER = Judgement("ok", "faster", "not-checked", "It is.", "precision", whole=Ratio(2.0, 1.9, 2.1))
@@ -140,6 +143,125 @@ def test_no_trial_begins_once_the_time_is_spent(naive: Path) -> None:
         some(ORIGINAL, PIN, "alone")
 
 
+# --- more runs of what is not told ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Measured(Verifier):
+    """Runs as many pairs as it is asked for, and takes a second for each of them; their ratios are known."""
+
+    ratios: Iterator[float] = field(default_factory=lambda: iter(()))
+    basis: Basis = "whole"
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
+        super().__call__(plan, probe=probe)
+        ratios = tuple(itertools.islice(self.ratios, plan.pairs))
+        whole = Ratio.of(ratios, [1.0] * len(ratios))
+        judgement = replace(FASTER, whole=whole, speed=speed_word(whole), basis=self.basis)
+        return replace(judgement, pairs=len(ratios), of_pairs=ratios), []
+
+
+def test_what_two_pairs_do_not_tell_gets_two_more(naive: Path) -> None:
+    verifier = Measured(ratios=iter([1.2, 0.9, 1.3, 1.2]))
+    some = trials(naive, verifier)
+    question = Question(ORIGINAL, PIN, "alone", "")
+
+    some.depth = 2
+    first = some(ORIGINAL, PIN, "alone")
+    assert (first.answer, some.knows(question)) == ("not-told", True)
+    some.depth = 4
+    assert not some.knows(question)
+    some(ORIGINAL, PIN, "alone")
+
+    assert [(plan.pairs, plan.seed) for plan in verifier.plans] == [(2, 0), (2, 2)]
+    assert some.records.known[f"original | {PIN.key}"]["of_pairs"] == [1.2, 0.9, 1.3, 1.2]
+
+
+def test_two_pairs_tell_where_those_of_other_trials_hardly_vary(naive: Path) -> None:
+    some = trials(naive, Measured(ratios=iter([1.1, 1.12])))
+    some.depth = 2
+    some.spread = (1.5, 1.51, 1.49, 1.5)
+
+    assert some(ORIGINAL, PIN, "alone").answer == "kept"
+
+
+def test_what_all_its_pairs_do_not_tell_is_told_to_gain_nothing(naive: Path) -> None:
+    verifier = Measured(ratios=itertools.cycle([1.2, 0.9]))
+    some = trials(naive, verifier)
+
+    assert [some(ORIGINAL, PIN, "alone").answer for _ in range(2)] == ["dropped"] * 2
+    assert [plan.pairs for plan in verifier.plans] == [PAIRS["alone"]]
+
+
+def test_the_same_texts_are_one_trial(naive: Path) -> None:
+    verifier = Measured(ratios=itertools.repeat(1.0))
+    some = trials(naive, verifier)
+    some.depth = 4
+
+    some(ORIGINAL, PIN, "alone")
+    some(ORIGINAL.beside(["compile-cache"]), PIN, "beside-the-rest")
+
+    assert [plan.pairs for plan in verifier.plans] == [4]
+
+
+def test_with_no_pairs_nothing_is_run_and_what_is_known_is_told(naive: Path) -> None:
+    some = trials(naive, Measured(ratios=iter([1.2, 0.9])))
+    some.depth = 2
+    some(ORIGINAL, PIN, "alone")
+    some.depth = 0
+
+    assert some(ORIGINAL, PIN, "alone").answer == "not-told"
+    with pytest.raises(SpentError):
+        some(ORIGINAL, ZERO, "alone")
+
+
+def test_another_pair_is_not_begun_where_it_would_not_fit(naive: Path) -> None:
+    verifier = Measured(ratios=iter([1.2, 0.9]))
+    some = trials(naive, verifier)
+    some.depth = 2
+    some(ORIGINAL, PIN, "alone")
+    some.records.known[f"original | {PIN.key}"]["seconds"] = 50.0
+    some.budget.take(40.0)
+    some.depth = 4
+
+    with pytest.raises(SpentError):
+        some(ORIGINAL, PIN, "alone")
+
+
+@pytest.mark.parametrize(("seconds_of_pair", "runs"), [(6.0, (1, True)), (None, (2, False)), (11.0, (2, False))])
+def test_runs_are_not_cut_where_one_pair_of_whole_ones_fits(
+    naive: Path, seconds_of_pair: float | None, runs: tuple[int, bool]
+) -> None:
+    verifier = Measured(ratios=iter([1.2, 0.9]))
+    some = trials(naive, verifier, seconds=40)
+    some.depth, some.seconds_of_pair = 2, seconds_of_pair
+    some(ORIGINAL, PIN, "alone")
+
+    assert [(plan.pairs, plan.full) for plan in verifier.plans] == [runs]
+
+
+@pytest.mark.parametrize(
+    ("basis", "speed"),
+    [
+        pytest.param("cut", "faster", id="runs that were cut, and nobody knows how long they would go on"),
+        pytest.param("whole", "inconclusive", id="runs that were disturbed"),
+    ],
+)
+def test_ratios_say_nothing_of(naive: Path, basis: Basis, speed: Speed) -> None:
+    class Odd(Measured):
+        def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
+            judgement, runs = super().__call__(plan, probe=probe)
+            return replace(judgement, speed=speed), runs
+
+    some = trials(naive, Odd(ratios=itertools.cycle([1.2, 1.21]), basis=basis))
+
+    assert some(ORIGINAL, PIN, "alone").speed == speed
+    assert some.records.known[f"original | {PIN.key}"]["of_pairs"] == []
+
+
 # --- what is remembered ---------------------------------------------------------------------------------------------
 
 
@@ -156,7 +278,7 @@ def test_what_was_run_before_is_not_run_again(naive: Path, tmp_path: Path) -> No
 def test_the_time_of_what_is_remembered_counts(naive: Path, tmp_path: Path) -> None:
     place = tmp_path / "records"
     records = Records(place)
-    records.keep(f"alone: original | {PIN.key}", {**_kept(), "seconds": 25.0})
+    records.keep(f"original | {PIN.key}", {**_kept(), "seconds": 25.0})
 
     some = trials(naive, Verifier(), records=place)
     some(ORIGINAL, PIN, "alone")
@@ -176,7 +298,7 @@ def test_another_question_is_asked(naive: Path, tmp_path: Path) -> None:
 
 def test_a_record_that_was_not_written_whole_is_none(naive: Path, tmp_path: Path) -> None:
     place = tmp_path / "records"
-    place.write_text(json.dumps({"key": f"alone: original | {PIN.key}", **_kept()})[:-10])
+    place.write_text(json.dumps({"key": f"original | {PIN.key}", **_kept()})[:-10])
     verifier = Verifier()
 
     trials(naive, verifier, records=place)(ORIGINAL, PIN, "alone")
@@ -277,7 +399,7 @@ def test_none_is_begun_once_the_time_is_spent(naive: Path) -> None:
 
 def test_the_time_of_what_is_remembered_counts_before_more_is_run(naive: Path, tmp_path: Path) -> None:
     place = tmp_path / "records"
-    Records(place).keep(f"alone: original | {PIN.key}", {**_kept(), "seconds": 60.0})
+    Records(place).keep(f"original | {PIN.key}", {**_kept(), "seconds": 60.0})
     executor = Backwards()
 
     at_once(naive, executor, place).ahead(ALONE, lambda _: None, sure=True)
@@ -316,7 +438,7 @@ def test_those_that_ended_before_an_interrupt_are_on_record(naive: Path, tmp_pat
     with pytest.raises(InterruptedByUserError):
         some.ahead(ALONE, lambda _: None, sure=True)
 
-    assert list(Records(tmp_path / "records").known) == [f"alone: original | {ZERO.key}"]
+    assert list(Records(tmp_path / "records").known) == [f"original | {ZERO.key}"]
 
 
 def _kept() -> dict[str, object]:

@@ -13,7 +13,7 @@ import pytest
 from autotune_rewrite.verify.comparison import confidence_of_looks
 from autotune_rewrite.verify.judgement import speed_word
 from autotune_rewrite.verify.plan import Plan
-from autotune_rewrite.verify.statistics.ratio import FEWEST_TRIMMED, TRIMMED, Ratio, quantile_of_t
+from autotune_rewrite.verify.statistics.ratio import ENOUGH, FEWEST_TRIMMED, TRIMMED, Ratio, quantile_of_t
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,3 +95,50 @@ def test_pauses_of_single_runs_hide_no_gain() -> None:
     words = Counter(word(math.log(1.05) + each, looks_of(32)) for each in noise)
     assert words["faster"] >= 0.9 * 200
     assert words["slower"] + words["no-difference"] <= 0.05 * 200
+
+
+# --- the pairs of several comparisons -------------------------------------------------------------------------------
+
+
+def test_two_pairs_have_an_interval_by_the_spread_of_others() -> None:
+    alone = Ratio.among([1.10, 1.12], [], 0.95)
+    among = Ratio.among([1.10, 1.12], [[2.0, 2.02, 1.98, 2.0], [0.9, 0.91]], 0.95)
+
+    assert alone.low is not None
+    assert among.low is not None
+    assert alone.low < 1.0
+    assert among.low > 1.05
+    assert among.estimate == alone.estimate == pytest.approx(math.sqrt(1.10 * 1.12))
+
+
+def test_one_pair_has_an_interval_where_others_show_how_far_pairs_vary() -> None:
+    assert Ratio.among([1.1], [], 0.95).low is None
+    assert Ratio.among([1.1], [[1.3], []], 0.95).low is None
+    assert Ratio.among([1.1], [[1.3, 1.31, 1.29]], 0.95).low == pytest.approx(1.065, abs=0.005)
+
+
+def test_pairs_that_vary_more_than_those_of_others_have_their_own_spread() -> None:
+    quiet = [[1.0, 1.001, 0.999, 1.0]] * 3
+    own = [1.0, 1.3, 0.9, 1.2]
+
+    assert Ratio.among(own, quiet, 0.95) == Ratio.of(own, [1.0] * 4)
+
+
+def test_many_pairs_need_no_others() -> None:
+    own = [1.1, 1.2, 1.15, 1.11, 1.19, 1.12, 1.18, 3.0]
+
+    assert Ratio.among(own, [[1.0, 2.0]], 0.95) == Ratio.of(own, [1.0] * 8)
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 4])
+def test_intervals_by_a_common_spread_hold_the_truth_as_often_as_they_say(pairs: int) -> None:
+    noise = np.exp(0.03 * np.random.default_rng(pairs).standard_normal((2000, 3, 4)))
+    missed = 0
+    for groups in noise:
+        ratio = Ratio.among(list(groups[0, :pairs]), [list(groups[1]), list(groups[2])], 0.95)
+        assert ratio.low is not None
+        assert ratio.high is not None
+        missed += not ratio.low <= 1.0 <= ratio.high
+
+    # Four pairs that vary more have their own spread, which errs on the side of caution.
+    assert (0.03 if pairs < ENOUGH else 0.02) < missed / len(noise) < 0.08

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 CONFIDENCE = 0.95
@@ -17,6 +17,8 @@ TRIMMED = 0.2
 """The part of the pairs that is left out on either side, as others' programs and the system disturb single runs."""
 FEWEST_TRIMMED = 8
 """Of fewer pairs none is left out: too few would be left to show their spread."""
+ENOUGH = 4
+"""Pairs that show by themselves that they vary more than those of other comparisons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,33 @@ class Ratio:
         winsorized = [kept[0]] * out + kept + [kept[-1]] * out
         variance = (len(logs) - 1) * statistics.variance(winsorized) / (len(kept) * (len(kept) - 1))
         half = quantile_of_t((1 + confidence) / 2, len(kept) - 1) * math.sqrt(variance)
+        return cls(math.exp(mean), math.exp(mean - half), math.exp(mean + half), confidence)
+
+    @classmethod
+    def among(cls, ratios: Sequence[float], others: Iterable[Sequence[float]], confidence: float) -> Ratio:
+        """The geometric mean of some pairs' ratios, with an interval by the spread of several comparisons' pairs.
+
+        Two pairs say little about how far pairs of this script vary, the pairs of all its comparisons together more:
+        their pooled variance stands in the place of the pairs' own, unless these vary more, and there are enough of
+        them to show it. From ``FEWEST_TRIMMED`` pairs on they need no others.
+
+        Args:
+            ratios: Of the pairs, one at least.
+            others: Ratios of the pairs of other comparisons, each about a mean of its own.
+            confidence: Of the interval.
+        """
+        if len(ratios) >= FEWEST_TRIMMED:
+            return cls.of(ratios, [1.0] * len(ratios), confidence)
+        own = [math.log(each) for each in ratios]
+        mean = statistics.fmean(own)
+        groups = [own, *([math.log(each) for each in other] for other in others)]
+        freedom = sum(len(group) - 1 for group in groups if group)
+        if not freedom:
+            return cls(math.exp(mean), None, None, confidence)
+        variance = sum((len(group) - 1) * statistics.variance(group) for group in groups if len(group) > 1) / freedom
+        if len(own) >= ENOUGH and statistics.variance(own) > variance:
+            variance, freedom = statistics.variance(own), len(own) - 1
+        half = quantile_of_t((1 + confidence) / 2, freedom) * math.sqrt(variance / len(own))
         return cls(math.exp(mean), math.exp(mean - half), math.exp(mean + half), confidence)
 
     def __str__(self) -> str:
