@@ -920,6 +920,72 @@ def test_determinism_that_inductor_keeps_to_is_fine() -> None:
     check_rewrites(Compile, HEAD + before + TRAINING, HEAD + before + WHERE_CUDA + TRAINING)
 
 
+PARSER = """\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int)
+parser.add_argument("--repeat", action="store_true")
+"""
+SEEDED = "torch.backends.cudnn.deterministic = True\n"
+FREE = {
+    "an option asks for determinism, which is off by default": (
+        f"args = parser.parse_args()\nif args.seed is not None:\n    {SEEDED}model = Net().cuda()\n",
+        "if args.seed is None:\n    model.compile()\n",
+    ),
+    "two options do": (
+        f"args = parser.parse_args()\nif args.seed is not None:\n    {SEEDED}if args.repeat:\n    {SEEDED}"
+        "model = Net().cuda()\n",
+        "if args.seed is None and not args.repeat:\n    model.compile()\n",
+    ),
+    "beside the condition of the device": (
+        f"args = parser.parse_args()\nif args.repeat:\n    {SEEDED}model = Net().to(device)\n",
+        'if device.type == "cuda" and not args.repeat:\n    model.compile()\n',
+    ),
+}
+ASKED = {
+    "the option is on by default": f"args = parser.parse_args()\nif not args.repeat:\n    {SEEDED}model = Net().cuda()\n",
+    "another place asks for it anyway": (
+        f"args = parser.parse_args()\n{SEEDED}if args.repeat:\n    {SEEDED}model = Net().cuda()\n"
+    ),
+    "the options have no name where the model is": (
+        f"def seed():\n    options = parser.parse_args()\n    if options.repeat:\n        {SEEDED}\n\n"
+        "seed()\nmodel = Net().cuda()\n"
+    ),
+    "the option is written to in between": (
+        f"args = parser.parse_args()\nif args.seed is not None:\n    {SEEDED}args.seed = None\nmodel = Net().cuda()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize(("models", "compiled"), FREE.values(), ids=FREE)
+def test_it_is_compiled_where_the_user_does_not_ask_for_determinism(models: str, compiled: str) -> None:
+    check_rewrites(Compile, HEAD + PARSER + models + TRAINING, HEAD + PARSER + models + compiled + TRAINING)
+
+
+def test_the_options_are_asked_by_the_name_that_they_have_where_the_model_is_made() -> None:
+    models = (
+        "def main():\n    args = parser.parse_args()\n    if args.seed is not None:\n"
+        f"        {SEEDED}    return work(args)\n\n\ndef work(given):\n    return Net().cuda()\n"
+    )
+    named = models.replace(
+        "    return Net().cuda()\n", "    model = Net().cuda()\n    return model\n\n\nmodel = main()\n"
+    )
+    compiled = named.replace(".cuda()\n", ".cuda()\n    if given.seed is None:\n        model.compile()\n")
+    check_rewrites(Compile, HEAD + PARSER + named + TRAINING, HEAD + PARSER + compiled + TRAINING)
+
+
+@pytest.mark.parametrize("models", ASKED.values(), ids=ASKED)
+def test_it_is_left_where_nothing_there_can_say_that_determinism_is_not_asked_for(models: str) -> None:
+    text = HEAD + PARSER + models + TRAINING
+    line = next(at for at, each in enumerate(text.splitlines(), 1) if "deterministic" in each)
+    because = (
+        f"determinism requested (line {line}): without torch.use_deterministic_algorithms(True), kernels are chosen by "
+        "timing them, and runs differ"
+    )
+    check_leaves(Compile, text, because)
+
+
 def test_the_page_says_what_no_script_shows() -> None:
     page = " ".join((Compile.__doc__ or "").split())
     assert "It takes a C compiler and Triton, which comes with torch for Linux alone" in page

@@ -45,14 +45,14 @@ def optional(script: Script) -> ast.If | None:
     said = {node: module for module, node in script.determinisms} | {
         node: where for where, node, _ in _settings(script)
     }
-    found = {branch for node, module in said.items() if (branch := _off_by_default(script, module, node)) is not None}
-    if len(found) != 1 or any(_off_by_default(script, module, node) is None for node, module in said.items()):
+    found = {branch for node, module in said.items() if (branch := off_by_default(script, module, node)) is not None}
+    if len(found) != 1 or any(off_by_default(script, module, node) is None for node, module in said.items()):
         return None
     (statement,) = found
     return statement if script.module.holds(statement) else None
 
 
-def _off_by_default(script: Script, module: Module, node: ast.AST) -> ast.If | None:
+def off_by_default(script: Script, module: Module, node: ast.AST) -> ast.If | None:
     """The ``if`` of an option that is off by default, around the node or around the only call of its function."""
     for condition in _conditions(script, module, node):
         if condition.holds and by_default(script, condition.test) is False:
@@ -113,7 +113,7 @@ def why_decided(script: Script, aside: ast.If | None = None) -> Reason | None:
 def _why_said(script: Script) -> Reason | None:
     if script.determinism is not None:
         place = at(*script.determinism)
-        if _off_by_default(script, *script.determinism) is None:
+        if off_by_default(script, *script.determinism) is None:
             return Reason("determinism", f"determinism requested ({HERE})", (place,))
         text = f"determinism requested under an option that is off by default ({HERE}):"
         return Reason("determinism", text, (place,), "set torch.backends.cudnn.benchmark = True where it is not given")

@@ -6,7 +6,6 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import FUNCTIONS, lasting, walk
 from codemods.dataflow.values import Method, library_names
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
@@ -15,6 +14,8 @@ from codemods.facts.data.padding import pads_to_the_longest
 from codemods.facts.devices.cuda_use import capture, located, no_cuda, unknown_device
 from codemods.facts.models.compilability import why_not_traced, why_recompiled
 from codemods.facts.models.layers import Model, is_in_threads
+from codemods.facts.models.placement import Home
+from codemods.facts.models.repeatability import why_runs_differ
 from codemods.facts.models.trained import given_to_process, traced_by
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import Kind, kind
@@ -214,30 +215,11 @@ def _sent_away(script: Script, trained: TrainedModel) -> Reason | None:
     return Reason("other-process", text, (located(script, process),), remedy)
 
 
-def _may_differ(script: Script, _trained: TrainedModel) -> Reason | None:
-    """Where the script asks for runs that repeat each other.
-
-    Inductor chooses among kernels that round differently by timing them, and may choose otherwise in the next run,
-    unless ``torch.use_deterministic_algorithms(True)`` forbids it.
-    """
-    if script.determinism is None or any(
-        not _is_switched_off(call)
-        for module in script.modules
-        for call in script.flow.calls_of(module, {"torch.use_deterministic_algorithms"})
-    ):
-        return None
-    where, node = script.determinism
-    place, places = (HERE, (at(where, node),)) if where is script.module else (where.path, ())
-    text = (
-        f"determinism requested ({place}): without torch.use_deterministic_algorithms(True), kernels are chosen by "
-        "timing them, and runs differ"
-    )
-    return Reason("determinism", text, places, "call torch.use_deterministic_algorithms(True)")
-
-
-def _is_switched_off(call: ast.Call) -> bool:
-    mode = argument_of(call, "mode", 0)
-    return isinstance(mode, ast.Constant) and not mode.value
+def _may_differ(script: Script, trained: TrainedModel) -> Reason | None:
+    home = trained.home
+    if not isinstance(home, Home):
+        return why_runs_differ(script, script.module, None)
+    return why_runs_differ(script, home.module, home.anchor)
 
 
 def _in_framework(script: Script, _trained: TrainedModel) -> Reason | None:

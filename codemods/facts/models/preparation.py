@@ -14,7 +14,9 @@ from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.loops import module_of, places_that_run
 from codemods.facts.models.order import may_have_run
 from codemods.facts.models.placement import twins
+from codemods.facts.models.repeatability import unless_asked
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.options import said
 from codemods.library.kinds import SELF_METHODS, Kind, kind
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from codemods.facts.models.trained import TrainedModel
     from codemods.facts.script import Script
 
-_OPPOSITES = {ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is")}
 _PREPARES = SELF_METHODS | {"load_state_dict"}
 
 
@@ -60,8 +61,15 @@ def _prepared(script: Script, statement: ast.stmt) -> Kind | None:
 
 
 def condition(script: Script, trained: TrainedModel, home: Home, anchor: ast.stmt) -> str | None:
-    """The expression that says whether the model is on CUDA and is to be trained; None where both are certain."""
-    parts = [cuda_condition(script, home, anchor), *_tests_of_training(script, trained, home, anchor)]
+    """The expression that says whether the model is to be compiled; None where that is certain.
+
+    It is on CUDA then, is to be trained, and the user has not asked for runs that repeat each other.
+    """
+    parts = [
+        cuda_condition(script, home, anchor),
+        unless_asked(script, home.module, home.anchor),
+        *_tests_of_training(script, trained, home, anchor),
+    ]
     return " and ".join(each for each in parts if each is not None) or None
 
 
@@ -120,7 +128,7 @@ def _tests_of_training(script: Script, trained: TrainedModel, home: Home, anchor
             continue
         otherwise = branch.at.orelse if branch.holds else branch.at.body
         is_run = any(_names_it(script, trained, each) for each in otherwise)
-        text = _said(home.module, branch.at.test, holds=branch.holds)
+        text = said(home.module, branch.at.test, holds=branch.holds)
         if is_run and text is not None and means_the_same(script.flow, home.module, branch.at.test, anchor):
             yield text
 
@@ -179,19 +187,6 @@ def _names_it(script: Script, trained: TrainedModel, statement: ast.stmt) -> boo
         if any(not mine.isdisjoint(script.flow.values(each)) for each in (owner, *given)):
             return True
     return False
-
-
-def _said(module: Module, test: ast.expr, *, holds: bool) -> str | None:
-    """The test, or its opposite, as a part of a longer condition; None where it is not a plain one."""
-    match test:
-        case ast.UnaryOp(ast.Not(), ast.Name() | ast.Attribute() as operand):
-            return _said(module, operand, holds=not holds)
-        case ast.Name() | ast.Attribute():
-            return module.code(test) if holds else f"not {module.code(test)}"
-        case ast.Compare(left, [operator], [ast.Constant() as right]) if type(operator) in _OPPOSITES:
-            sign = _OPPOSITES[type(operator)][not holds]
-            return f"{module.code(left)} {sign} {module.code(right)}"
-    return None
 
 
 def _inside(module: Module, node: ast.AST, statement: ast.stmt) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from codemods.facts.devices.devices import Branch
     from codemods.facts.script import Script
 
+_OPPOSITES = {ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is")}
+
 
 def is_true(script: Script, node: ast.expr) -> bool | None:
     """Whether an argument is true where the user gives no options; None where that is not known."""
@@ -84,3 +86,16 @@ def is_off(script: Script, branch: Branch) -> bool:
     held = by_default(script, branch.test)
     held = is_true(script, branch.test) if held is None else held
     return held is not None and held is not branch.holds
+
+
+def said(module: Module, test: ast.expr, *, holds: bool) -> str | None:
+    """The test, or its opposite, as a part of a longer condition; None where it is not a plain one."""
+    match test:
+        case ast.UnaryOp(ast.Not(), ast.Name() | ast.Attribute() as operand):
+            return said(module, operand, holds=not holds)
+        case ast.Name() | ast.Attribute():
+            return module.code(test) if holds else f"not {module.code(test)}"
+        case ast.Compare(left, [operator], [ast.Constant() as right]) if type(operator) in _OPPOSITES:
+            sign = _OPPOSITES[type(operator)][not holds]
+            return f"{module.code(left)} {sign} {module.code(right)}"
+    return None
