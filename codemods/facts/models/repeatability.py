@@ -70,12 +70,14 @@ def _otherwise(script: Script, test: ast.expr, module: Module, place: ast.stmt) 
     text = said(where, test, holds=False)
     if text is None or not asks_options(script, test):
         return None
+    read = [each for each in walk(test) if isinstance(each, ast.Attribute)]
+    if not all(_is_only_given(script, each) for each in read):
+        return None
     if where is module and can_be_said(script.flow, module, test, place):
         return text
     # In another function the options may have another name, or be another variable of the same name.
-    read = [each for each in walk(test) if isinstance(each, ast.Attribute)]
     there = namespace(script, module, place)
-    if there is None or len(read) != 1 or not _is_only_given(script, read[0]):
+    if there is None or len(read) != 1:
         return None
     return text.replace(where.code(read[0]), f"{there}.{read[0].attr}")
 
