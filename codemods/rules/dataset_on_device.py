@@ -69,8 +69,8 @@ class DatasetOnDevice(Codemod):
         """
         batches-not-moved data-parallel default-device framework loader-inspected made-by-hand made-in-loop
         needs-gradients no-cuda no-name nothing-to-gain other-accelerator other-arguments other-process
-        own-dataset-class own-loader-class partial-loader script-decides too-large unknown-arguments unknown-dataset
-        unknown-device unknown-layout unknown-reading used-on-host
+        own-dataset-class own-loader-class partial-loader script-decides too-large unknown-arguments unknown-array
+        unknown-dataset unknown-device unknown-layout unknown-reading used-on-host
         """
     )
     examples = (

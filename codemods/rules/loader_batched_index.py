@@ -28,12 +28,15 @@ class LoaderBatchedIndex(Codemod):
 
     Why it is faster:
         The loader reads a batch of 64 as 64 items, with some calls of Python and a small tensor for each, and stacks
-        them. A ``TensorDataset`` takes a list of indices, too: one operation for each of its tensors.
+        them. A ``TensorDataset`` takes a list of indices, too: one operation for each of its tensors. So does a class
+        of the script whose ``__getitem__`` does no more than to index arrays or tensors, and to make tensors of that:
+        ``return torch.tensor(self.x[i]), self.y[i]``.
 
     When it is left:
         The loader surely has workers, or has a sampler or ``collate_fn`` of its own. Its data set may be
-        something else than a ``TensorDataset``, or parts of one; it joins several; or it is not known that the
-        items of its tensors lie in memory in the order of their axes: a batch that is indexed lies as they do.
+        something else than a ``TensorDataset`` or such a class, or parts of one; it joins several; or it is not known
+        that the items of its tensors lie in memory in the order of their axes: a batch that is indexed lies as they do.
+        What the class indexes is a list, or is not known to be an array: lists take one index.
         Something else of the loader is used than its batches, its length and its data set: it has no
         ``batch_size`` any more. A framework runs the loop, and may make samplers of its own. Its data set or
         its generator has no name.
@@ -54,7 +57,7 @@ class LoaderBatchedIndex(Codemod):
     causes = words(
         """
         framework loader-inspected no-name nothing-to-gain other-arguments own-dataset-class own-loader-class
-        partial-loader script-decides unknown-arguments unknown-dataset unknown-layout unknown-reading
+        partial-loader script-decides unknown-arguments unknown-array unknown-dataset unknown-layout unknown-reading
         """
     )
     examples = (
@@ -76,6 +79,56 @@ data = TensorDataset(torch.randn(1000, 784), torch.randint(10, (1000,)))
 loader = DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), 50, drop_last=False))
 for images, labels in loader:
     print(images.mean(), labels.sum())
+""",
+        ),
+        Rewrites(
+            before="""\
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Table(Dataset):
+    def __init__(self, rows, labels):
+        self.rows = rows
+        self.labels = labels
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, i):
+        return torch.tensor(self.rows[i]), torch.tensor(self.labels[i])
+
+
+table = np.loadtxt("table.txt")
+data = Table(table[:, :-1], table[:, -1])
+loader = DataLoader(data, batch_size=50, shuffle=True)
+for rows, labels in loader:
+    print(rows.mean(), labels.sum())
+""",
+            after="""\
+import numpy as np
+import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
+
+
+class Table(Dataset):
+    def __init__(self, rows, labels):
+        self.rows = rows
+        self.labels = labels
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, i):
+        return torch.tensor(self.rows[i]), torch.tensor(self.labels[i])
+
+
+table = np.loadtxt("table.txt")
+data = Table(table[:, :-1], table[:, -1])
+loader = DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), 50, drop_last=False))
+for rows, labels in loader:
+    print(rows.mean(), labels.sum())
 """,
         ),
         Leaves(

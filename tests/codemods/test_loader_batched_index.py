@@ -148,7 +148,80 @@ def test_batches_and_random_numbers_are_the_same(data: str, *, shuffle: bool, dr
     assert results[0] == results[1]
 
 
+OWN = """\
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.y)
+
+    def __getitem__(self, i):
+        return {}
+
+
+"""
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("part", ["data", "random_split(data, [77, 23])[0]"], ids=["all of it", "a part of it"])
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param("self.x[i], self.y[i]", id="rows of arrays"),
+        pytest.param("torch.tensor(self.x[i], dtype=torch.float32), torch.tensor(self.y[i])", id="tensors of them"),
+        pytest.param("{'x': torch.from_numpy(self.x[i]), 'y': self.y[i]}", id="by name"),
+        pytest.param("[self.x[i].astype(np.float32), self.y[i]]", id="in a list"),
+    ],
+)
+def test_a_class_that_indexes_arrays_makes_the_same_batches(item: str, part: str, *, shuffle: bool) -> None:
+    """Over two epochs: the values, strides and containers of batches, the length, and what is drawn afterwards."""
+    before = (
+        f"import numpy as np\n{IMPORTS}torch.manual_seed(3)\nnp.random.seed(3)\n{OWN.format(item)}"
+        "x, y = np.array([[float(i), float(i / 7), float(i * 0.1)] for i in range(100)]), np.arange(100)\n"
+        f"data = Rows(x.T.T[np.random.permutation(100)], y)\npart = {part}\n"
+        f"loader = DataLoader(part, batch_size=8, shuffle={shuffle})\n"
+        "parts = lambda batch: batch.values() if isinstance(batch, dict) else batch\n"
+        "found = [(type(batch), [(each.tolist(), each.stride(), each.dtype) for each in parts(batch)])\n"
+        "         for _ in range(2) for batch in loader]\n"
+        "found.append((len(loader), len(loader.dataset), torch.rand(3).tolist()))\n"
+    )
+    after = run(LoaderBatchedIndex, before).after
+    assert "BatchSampler(" in after
+    results: list[object] = []
+    for text in (before, after):
+        names: dict[str, object] = {}
+        with torch.random.fork_rng():
+            exec(compile(text, "train.py", "exec"), names)  # noqa: S102 - the script is written above
+        results.append(names["found"])
+    assert results[0] == results[1]
+
+
 # What is left.
+
+
+@pytest.mark.parametrize(
+    ("given", "because"),
+    [
+        pytest.param(
+            "[[0.5], [1.5]], np.arange(2)",
+            "'self.x' is not known to be an array or a tensor (line 13), which takes many indices at once: "
+            "make self.x one where it is set",
+            id="a list takes one index",
+        ),
+        pytest.param(
+            "np.load('x.npy'), np.arange(2)",
+            "how the items of 'self.x' lie in memory is not known (line 16), and a batch of them would lie alike: "
+            "give self.x np.ascontiguousarray(...)",
+            id="an array that may lie in any order",
+        ),
+    ],
+)
+def test_a_class_is_left_whose_arrays_may_not_be_indexed_alike(given: str, because: str) -> None:
+    own = OWN.format("self.x[i], self.y[i]")
+    code = f"import numpy as np\n{own}data = Rows({given})\nloader = DataLoader(data, batch_size=8)\n"
+    check_leaves(LoaderBatchedIndex, f"{IMPORTS}{code}{READ}", because)
+
 
 NO_PARTS = "what the indices of its Subset are is not known (line 6), and a list of tensors would select otherwise"
 
@@ -258,6 +331,14 @@ def test_a_loader_of_a_class_that_reads_in_its_own_way_is_left() -> None:
         pytest.param("loader = DataLoader(data, batch_size=None)", id="items as they are"),
         pytest.param("from torchvision.datasets import MNIST\nloader = DataLoader(MNIST('data'), 64)", id="no tensors"),
         pytest.param("loader = DataLoader([(0, 1), (2, 3)], batch_size=2)", id="a list"),
+        pytest.param(
+            f"{OWN.format('self.x[i] / 2, self.y[i]')}loader = DataLoader(Rows(x, y), 8)", id="a class that computes"
+        ),
+        pytest.param(
+            f"import h5py\n{OWN.format('self.x[i], self.y[i]')}f = h5py.File('x.h5')\n"
+            "loader = DataLoader(Rows(f['x'], f['y']), 8, num_workers=4)",
+            id="workers read what may be no array in memory",
+        ),
     ],
 )
 def test_other_loaders_are_no_sites(code: str) -> None:

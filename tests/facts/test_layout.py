@@ -30,6 +30,7 @@ IN_ORDER = [
         "torch.from_numpy(np.ones((9, 3)))",
     ),
     "x.permute(0, 2, 3, 1).contiguous()",
+    "np.ascontiguousarray(np.load('x.npy'))",
 ]
 UNKNOWN = [
     ("x.permute(0, 2, 3, 1)", "x.permute(0, 2, 3, 1)"),

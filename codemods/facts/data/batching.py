@@ -13,6 +13,7 @@ from codemods.facts.data.layout import why_not_in_order
 from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.loaders import Given
 from codemods.facts.data.own_classes import why_own
+from codemods.facts.data.row_classes import row_class, why_not_many
 from codemods.facts.loops import module_of
 from codemods.facts.overwritten import why_overwritten
 from codemods.facts.reason import HERE, Reason, at
@@ -48,12 +49,23 @@ def batches(script: Script, loader: Loader) -> Batches | Reason | None:
     """How the loader cuts batches of tensors one item at a time; why it has to; None where it does nothing of that."""
     parts = loader.dataset.parts
     why_own_items = why_own(script.flow, parts, _TENSORS)
-    if why_own_items is None and not any(isinstance(each, Made) and each.name == _TENSORS for each in parts):
+    if why_own_items is None and not any(_has_rows(script, each) for each in parts):
         return None
     size = loader.arguments.get("batch_size")
     if size is not None and size.values == {NONE}:
         return None
+    own = (row_class(script.flow, each) for each in parts)
+    unknown = next((reason for each in own if each is not None and (reason := why_not_many(script, each))), None)
+    if unknown is not None:
+        # Whether it is in memory is not known either: workers may be right for it.
+        return unknown if not _has_workers(loader) else None
     return why_own_items or _why_not(script, loader) or _written(loader)
+
+
+def _has_rows(script: Script, data: Value) -> bool:
+    """Whether its items are rows of tensors or arrays, as those of ``TensorDataset`` and of classes that index some."""
+    is_library = isinstance(data, Made) and data.name == _TENSORS
+    return is_library or row_class(script.flow, data) is not None
 
 
 def _why_not(script: Script, loader: Loader) -> Reason | None:
@@ -71,9 +83,8 @@ def _why_not_cut(loader: Loader) -> Reason | None:
     for name in ("sampler", "batch_sampler", "collate_fn"):
         if name in given and given[name].values != {NONE}:
             return Reason("other-arguments", f"its batches are made by a {name} of its own")
-    workers = given.get("num_workers")
     # Whatever number the user chooses, the batches are the same, and each takes less to make.
-    if workers is not None and not _is(workers, 0) and not all(isinstance(each, Choice) for each in workers.values):
+    if _has_workers(loader) and not all(isinstance(each, Choice) for each in given["num_workers"].values):
         text = "its batches are made in worker processes, from which each has to be sent:"
         return Reason("script-decides", text, remedy="take num_workers away, as the data set is in memory")
     if "batch_size" not in given or _is(given["batch_size"], 1):
@@ -94,6 +105,11 @@ def _why_not_cut(loader: Loader) -> Reason | None:
     return None
 
 
+def _has_workers(loader: Loader) -> bool:
+    workers = loader.arguments.get("num_workers")
+    return workers is not None and not _is(workers, 0)
+
+
 def _why_not_indexed(script: Script, loader: Loader) -> Reason | None:
     """Why its data set cannot be given the indices of a whole batch."""
     flow = script.flow
@@ -103,6 +119,8 @@ def _why_not_indexed(script: Script, loader: Loader) -> Reason | None:
         if value in seen:
             continue
         seen.add(value)
+        if row_class(flow, value) is not None:
+            continue
         if not isinstance(value, Made) or value.name not in {_TENSORS, _SUBSET} or not isinstance(value.site, ast.Call):
             text = "its data set may be something else than a TensorDataset, which takes many indices at once"
             return Reason("unknown-dataset", text)

@@ -88,6 +88,8 @@ def _operands(flow: Flow, call: ast.Call) -> Sequence[ast.expr] | None:
     names = library_names(flow.values(call.func))
     (name,) = names if len(names) == 1 else ("",)
     package, _, last = name.rpartition(".")
+    if name == "numpy.ascontiguousarray":
+        return []
     if name == "torch.stack" or (package in {"torch", *_OF_NUMPY} and last in _MADE_IN_ORDER):
         return [] if not any(each.arg in {"order", "memory_format"} for each in call.keywords) else None
     if package in {"torch", "numpy"} and last in _MADE_OF:
