@@ -163,3 +163,45 @@ def test_all_models_of_a_phase_are_seen() -> None:
 
     assert found.unseen(phase) is None
     assert {each.name for each in found.called(phase.code)} == {"torch.nn.Linear"}
+
+
+RELOADED = """\
+def train():
+    for x, y in data:
+        loss = criterion(model(x), y)
+        loss.backward()
+
+
+{during}
+{after}
+print(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("during", "after", "is_seen"),
+    [
+        pytest.param("train()", "model = torch.load('best.pt')", True, id="after the training"),
+        pytest.param(
+            "train()", "with open('best.pt', 'rb') as file:\n    model = torch.load(file)", True, id="from an open file"
+        ),
+        pytest.param("model = torch.load('first.pt')", "train()", False, id="before it"),
+        pytest.param(
+            "for epoch in range(9):\n    train()\n    model = torch.load('best.pt')", "", False, id="between two epochs"
+        ),
+        pytest.param("train()", "model = torch.load('best.pt')\ntrain()", False, id="before it goes on"),
+        pytest.param(
+            "def resume():\n    global model\n    model = torch.load('best.pt')",
+            "resume()\ntrain()",
+            False,
+            id="by a function",
+        ),
+    ],
+)
+def test_what_a_name_is_given_when_the_training_is_over_is_no_model_of_it(
+    during: str, after: str, *, is_seen: bool
+) -> None:
+    found = Phases(script(HEAD + RELOADED.format(during=during, after=after)))
+    (phase,) = found.all
+
+    assert (found.unseen(phase) is None) == is_seen

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import LOOPS, lasting, unparsed
 from codemods.dataflow.values import Class, External, Instance, Made, Method, Unknown, library_names, why_unknown
 from codemods.facts.models.layers import function_in_threads
+from codemods.facts.models.order import runs_only_before
 from codemods.facts.reach import Reach, is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason
 from codemods.facts.training.iterations import EventKind, is_backward
@@ -212,9 +213,25 @@ class Phases:
             for call in own(part, ast.Call):
                 if not is_model_call(self._flow, call) and not self._is_called_like_a_model(call):
                     continue
-                if any(self._is_unseen(each) for each in self._flow.values(call.func)):
+                unseen = [each for each in self._flow.values(call.func) if self._is_unseen(each)]
+                if not all(self._is_given_later(module, call.func, each) for each in unseen):
                     return module, call
         return None
+
+    def _is_given_later(self, module: Module, called: ast.expr, value: Value) -> bool:
+        """Whether a module's name is given the value when the call has run for good: ``model = torch.load(best)``."""
+        if not isinstance(called, ast.Name) or module.function(called) is None:
+            return False
+        statements = [module.statement(each) for each in module.stores.get(called.id, ())]
+        given = [
+            each for each in statements if isinstance(each, ast.Assign) and value in self._flow.values(each.value)
+        ]
+        return bool(given) and all(
+            module.function(each) is None
+            and not any(isinstance(above, LOOPS) for above in module.ancestors(each))
+            and runs_only_before(self._flow, called, module, each)
+            for each in given
+        )
 
     def _is_unseen(self, value: Value) -> bool:
         return isinstance(value, (Unknown, Made)) and kind(self._flow, value) is None
