@@ -11,8 +11,11 @@ from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
 from codemods.dataflow.values import NONE, Choice, Method, Unbound, external
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Values
 
 
 def means_the_same(flow: Flow, module: Module, expression: ast.expr, place: ast.stmt) -> bool:
@@ -114,7 +117,16 @@ def _imported_as(flow: Flow, module: Module, qualified: str, place: ast.stmt, he
             for name, _ in names.imported(statement):
                 if flow.read_module_name(module, name) == wanted and bound_for_import(module, name, here):
                     found.append(name)
-    return found
+    return found or [each for each in _from_star(flow, module, wanted) if bound_for_import(module, each, here)]
+
+
+def _from_star(flow: Flow, module: Module, wanted: Values) -> Iterator[str]:
+    """The names that the module reads, and has from the ``from utils import *`` of a module of the project alone."""
+    if not any(alias.name == "*" for each in module.nodes(ast.ImportFrom) for alias in each.names):
+        return
+    bound = names.bound_names(module.tree)
+    read = dict.fromkeys(each.id for each in module.nodes(ast.Name) if isinstance(each.ctx, ast.Load))
+    yield from (each for each in read if each not in bound and flow.from_star(module, each) == wanted)
 
 
 def is_free_for(module: Module, name: str, target: str) -> bool:

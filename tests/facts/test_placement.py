@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 
-def marked(text: str) -> tuple[Script, ast.expr, ast.stmt]:
+def marked(text: str, **others: str) -> tuple[Script, ast.expr, ast.stmt]:
     """The script, the expression that it gives to ``source``, and the statement ``PLACE``."""
-    found = script(text)
+    found = script(text, **others)
     (source,) = [call.args[0] for call in found.module.nodes(ast.Call) if ast.unparse(call.func) == "source"]
     (place,) = [each for each in found.module.nodes(ast.Expr) if ast.unparse(each) == "PLACE"]
     return found, source, place
@@ -86,6 +86,24 @@ def test_what_means_the_same_at_another_place(text: str, expected: bool) -> None
 )
 def test_how_a_module_writes_a_librarys_name(text: str, expected: str | None) -> None:
     found, _, place = marked(f"{text}\nsource(0)")
+    assert placement.spelled(found.flow, found.module, "torch.no_grad", place) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("from helpers import *\nPLACE", "torch.no_grad", id="at module level"),
+        pytest.param("PLACE\nfrom helpers import *", None, id="imported later"),
+        pytest.param("from helpers import *\nprint(torch)\ndef f():\n    PLACE", "torch.no_grad", id="in a function"),
+        pytest.param(
+            "from helpers import *\nprint(torch)\ntorch = find()\ndef f():\n    PLACE", None, id="it is bound anew"
+        ),
+        pytest.param("from helpers import *\nprint(torch)\ndef f(torch):\n    PLACE", None, id="a parameter has it"),
+        pytest.param("from others import *\nprint(torch)\ndef f():\n    PLACE", None, id="from what is not seen"),
+    ],
+)
+def test_a_star_import_brings_a_librarys_name(text: str, expected: str | None) -> None:
+    found, _, place = marked(f"{text}\nsource(0)", helpers="import torch\n")
     assert placement.spelled(found.flow, found.module, "torch.no_grad", place) == expected
 
 
