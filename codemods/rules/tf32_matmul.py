@@ -10,6 +10,7 @@ from codemods.editing.values import Insert
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.leads import runs, sites_here
+from codemods.facts.models.uncalled import run_by_methods
 from codemods.facts.precision.tf32 import is_allowed, multiplies, uses_tf32_already, why_decided, why_precise
 from codemods.facts.reason import Reason
 from codemods.facts.switches import place_of_switch
@@ -122,10 +123,11 @@ for words in torch.randn(100, 2, 128, 64, 512).cuda():
         if script.module not in script.entries or not script.backwards or is_allowed(script):
             return
         sites: dict[ast.AST, Value] = {}
-        for each in script.trained_models:
-            if each.model.value.site is not None:
-                for site in sites_here(script, each.model.value.site):
-                    sites.setdefault(site, each.model.value)
+        by_methods = (model for _, _, model in run_by_methods(script, script.modules))
+        for model in (*(each.model.value for each in script.trained_models), *by_methods):
+            if model.site is not None:
+                for site in sites_here(script, model.site):
+                    sites.setdefault(site, model)
         if not sites:
             here = [site for _, each in script.backwards for site in sites_here(script, each)]
             yield from self._without_model(script, here[0]) if here else ()

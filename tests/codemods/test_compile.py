@@ -476,6 +476,7 @@ FINE = {
     "whether there is a tensor": "        if x is not None:\n            x = -x\n",
     "the mode": "        if self.training:\n            x = -x\n",
     "keeping a tensor": "        self.last = x\n",
+    "no leaf": "        x = x + torch.ones(8, device=x.device).requires_grad_(False)\n",
 }
 
 

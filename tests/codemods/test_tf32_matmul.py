@@ -258,6 +258,28 @@ def test_without_cuda_there_is_nothing_to_gain() -> None:
     )
 
 
+@pytest.mark.parametrize("called", ["model.forward(x)", "model.encode(x)"])
+def test_a_model_that_runs_by_its_methods_is_one(called: str) -> None:
+    net = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(512, 8), 6)
+
+    def encode(self, x):
+        return self.layers(x)
+
+    def forward(self, x):
+        return self.encode(x)
+
+
+model = Net().cuda()
+"""
+    after = net + TRAIN.replace("model(x)", called)
+    before = f"{IMPORTS}torch.manual_seed(0)\n"
+    check_rewrites(Tf32Matmul, before + after, before + LINE + after)
+
+
 def test_what_is_trained_may_be_unknown() -> None:
     left(
         "from networks import model\n" + TRAIN.replace("model(x)", "model.cuda()(x)"),

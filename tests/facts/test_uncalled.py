@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.models.uncalled import is_made_of_model, not_known, optimized, owners
+from codemods.facts.models.uncalled import is_made_of_model, not_known, optimized, owners, run_by_methods
 
 HEAD = """\
 import torch
@@ -104,3 +104,26 @@ def test_what_a_library_makes_of_a_model(made: str, is_of_model: bool) -> None: 
     (call,) = (each for each in known.module.nodes(ast.Call) if ast.unparse(each) == "run(x)")
 
     assert any(is_made_of_model(known, each) for each in known.flow.values(call.func)) is is_of_model
+
+
+@pytest.mark.parametrize(
+    ("called", "expected"),
+    [
+        pytest.param("model.forward(x)", ["model.forward(x)"], id="its forward"),
+        pytest.param("model.encode(x) + model.encode(-x)", ["model.encode(x)"], id="a method of its own, twice"),
+        pytest.param("model(x)", [], id="it is called"),
+        pytest.param("model.encode(x) + model(x)", [], id="it is called, too"),
+    ],
+)
+def test_models_that_run_by_their_methods(called: str, expected: list[str]) -> None:
+    encode = "    def encode(self, x):\n        return self.one(x)\n"
+    known = script(f"{HEAD}{encode}model = Net()\nfor x in data:\n    ({called}).sum().backward()\n")
+
+    assert [ast.unparse(call) for call, _, _ in run_by_methods(known, known.modules)] == expected
+
+
+def test_of_a_model_that_runs_by_its_methods_elsewhere_nothing_more_is_said() -> None:
+    engine = "def train(model, data):\n    for x in data:\n        model.forward(x).sum().backward()\n"
+    known = script(f"{HEAD}import engine\nmodel = Net().cuda()\n{STEP}engine.train(model, data)\n", engine=engine)
+
+    assert not [*optimized(known)]

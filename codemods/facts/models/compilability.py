@@ -172,7 +172,8 @@ def _makes_old_tensor(flow: Flow, call: ast.Call, name: str) -> Reason | None:
 def _makes_a_leaf(flow: Flow, call: ast.Call) -> bool:
     """Whether it is ``torch.zeros(3, requires_grad=True)`` or ``x.requires_grad_()``."""
     if isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_":
-        return _is_tensor(flow, call.func.value)
+        asked = argument_of(call, "requires_grad", 0)
+        return not (isinstance(asked, ast.Constant) and not asked.value) and _is_tensor(flow, call.func.value)
     given = argument_of(call, "requires_grad")
     return (
         isinstance(given, ast.Constant)

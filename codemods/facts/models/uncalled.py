@@ -21,32 +21,42 @@ from codemods.facts.training.iterations import EventKind
 from codemods.library.kinds import WRAPPERS, Kind, described, kind, may, why
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from codemods.dataflow.source import Module
     from codemods.facts.script import Script
 
 ON_CPU = Reason("no-cuda", "it is not moved to CUDA in this file")
 
 
-def only_methods(script: Script) -> Iterator[tuple[ast.AST, Reason]]:
-    """Models that training iterations use, but do not call."""
+def run_by_methods(script: Script, modules: Sequence[Module]) -> Iterator[tuple[ast.Call, Method, Value]]:
+    """The models of which training iterations call methods alone, each once: ``model.encode(x)``, ``model.forward(x)``.
+
+    Each comes with the first such call in the modules, and the method.
+    """
     done = {each.model.value for each in script.trained_models}
-    for call in _trained_calls(script):
+    for call in _trained_calls(script, modules):
         for callee in script.flow.values(call.func):
             model = owner_of(callee)
             is_own = callee.site is not None or callee.name == "forward"
             if not isinstance(callee, Method) or model is None or model in done or not is_own:
                 continue
-            # A model that trains itself calls its own methods.
-            site = model.site or (call if callee.name == "forward" else None)
-            if kind(script.flow, model) is Kind.MODEL and site is not None and script.may_use_cuda:
+            if kind(script.flow, model) is Kind.MODEL and (model.site is not None or callee.name == "forward"):
                 done.add(model)
-                text = f"only __call__ is compiled, and the training calls {callee.name}() ({HERE}):"
-                reason = Reason("not-called", text, (at(script.module, call),), _how_to_call(script, callee))
-                otherwise = why_not_compiled(script, _as_trained(script, model))
-                # Calling the model would be of no use where the user can do nothing about another obstacle.
-                reason = otherwise if otherwise is not None and not otherwise.remedy else reason
-                yield (site if script.module.holds(site) else call), reason
+                yield call, callee, model
+
+
+def only_methods(script: Script) -> Iterator[tuple[ast.AST, Reason]]:
+    """Models that training iterations use, but do not call."""
+    for call, callee, model in run_by_methods(script, [script.module]) if script.may_use_cuda else ():
+        # A model that trains itself calls its own methods.
+        site = model.site or call
+        text = f"only __call__ is compiled, and the training calls {callee.name}() ({HERE}):"
+        reason = Reason("not-called", text, (at(script.module, call),), _how_to_call(script, callee))
+        otherwise = why_not_compiled(script, _as_trained(script, model))
+        # Calling the model would be of no use where the user can do nothing about another obstacle.
+        reason = otherwise if otherwise is not None and not otherwise.remedy else reason
+        yield (site if script.module.holds(site) else call), reason
 
 
 def unknown(script: Script) -> Iterator[tuple[ast.AST, Reason]]:
@@ -96,16 +106,15 @@ def owners(script: Script, nodes: set[ast.AST]) -> Iterator[tuple[ast.AST, Reaso
             yield owner, _why_unknown(script, owner)
 
 
-def _trained_calls(script: Script) -> Iterator[ast.Call]:
-    """The calls in the entry script that are part of a training iteration."""
+def _trained_calls(script: Script, modules: Sequence[Module] = ()) -> Iterator[ast.Call]:
+    """The calls in the modules, or in the entry script, that are part of a training iteration."""
     parts = {
         part
         for each in script.iterations
         for part in (each.owner, *(event.frame for event in each.events if event.frame is not None))
     }
-    for call in script.module.nodes(ast.Call) if parts else ():
-        if not parts.isdisjoint(script.module.ancestors(call)):
-            yield call
+    for module in (modules or [script.module]) if parts else ():
+        yield from (each for each in module.nodes(ast.Call) if not parts.isdisjoint(module.ancestors(each)))
 
 
 def _made_of_models(script: Script) -> Iterator[Value]:
@@ -182,6 +191,8 @@ def _optimized(script: Script) -> Iterator[Value]:
     whole = (each.value for each in script.models if each.value.name not in WRAPPERS)
     parts = {layer for each in whole for part in held(flow, each) for layer in Model(flow, part).layers[1:]}
     done = parts | {each.model.value for each in script.trained_models if not each.is_single}
+    # Of those that run by methods it is said where these are called.
+    done |= {model for _, _, model in run_by_methods(script, script.modules)} if script.may_use_cuda else set()
     yield from (each for each in found if each not in done)
 
 

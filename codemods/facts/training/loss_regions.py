@@ -223,9 +223,7 @@ class Phases:
         if not isinstance(called, ast.Name) or module.function(called) is None:
             return False
         statements = [module.statement(each) for each in module.stores.get(called.id, ())]
-        given = [
-            each for each in statements if isinstance(each, ast.Assign) and value in self._flow.values(each.value)
-        ]
+        given = [each for each in statements if isinstance(each, ast.Assign) and value in self._flow.values(each.value)]
         return bool(given) and all(
             module.function(each) is None
             and not any(isinstance(above, LOOPS) for above in module.ancestors(each))
