@@ -12,7 +12,7 @@ from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
 from codemods.editing.values import Decorate, Import, RemoveArgument, Wrap
 from codemods.facts.reason import Reason
-from codemods.facts.training.volatile import is_volatile, may_be_volatile
+from codemods.facts.training.volatile import is_idle, is_volatile, may_be_volatile
 from codemods.library.sources import measured
 
 if TYPE_CHECKING:
@@ -151,7 +151,9 @@ def evaluate_attack(images, labels):
                 handled.update(calls)
                 yield self._site(script, region, calls)
         for call in script.module.nodes(ast.Call):
-            if call not in handled and may_be_volatile(script.flow, call):
+            if call in handled or not may_be_volatile(script.flow, call):
+                continue
+            if not is_idle(script.flow, script.whole.graph_uses.modes, call):
                 text = "volatile has no effect since torch 0.4: what it is used for needs torch.no_grad()"
                 because = Reason("volatile", text, remedy="put torch.no_grad() around what it is used for")
                 yield self.left(script.module, call, because)

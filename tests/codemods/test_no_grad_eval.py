@@ -1952,6 +1952,44 @@ print(model(loader[0][0]).argmax(1))
         """,
         "volatile has no effect since torch 0.4: what it is used for needs torch.no_grad()",
     ),
+    "volatile, where gradients are off already": (
+        """\
+        model.eval()
+        with torch.no_grad():
+            for x, y in loader:
+                print(model(Variable(x, volatile=True)))
+        """,
+        None,
+    ),
+    "volatile for those alone that switch gradients off": (
+        """\
+        def get_batch(source, evaluation=False):
+            return Variable(source, volatile=evaluation)
+
+        def evaluate():
+            model.eval()
+            with torch.no_grad():
+                for x, y in loader:
+                    print(model(get_batch(x, evaluation=True)))
+
+        for x, y in loader:
+            criterion(model(get_batch(x)), y).backward()
+            criterion(model(get_batch(x, False)), y).backward()
+        evaluate()
+        """,
+        None,
+    ),
+    "volatile for one that does not": (
+        """\
+        def get_batch(source, evaluation=False):
+            return Variable(source, volatile=evaluation)
+
+        print(get_batch(torch.ones(4), evaluation=True))
+        with torch.no_grad():
+            print(get_batch(torch.ones(4), evaluation=True))
+        """,
+        "volatile has no effect since torch 0.4: what it is used for needs torch.no_grad()",
+    ),
     "volatile as the caller says": (
         """\
         def get_batch(source, evaluation=False):
