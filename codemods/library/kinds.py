@@ -114,6 +114,8 @@ MODULE_METHODS = SELF_METHODS | words(
     """
 )
 PARAMETER = "torch.nn.Parameter"
+CHOSEN_BY_NAME = ".?"
+"""Ends the name of what may be anything in a module: ``getattr(torchvision.models, name)``."""
 _WEIGHTS = words("weight bias")
 """Attributes of torch's layers that are parameters."""
 _DTYPES = words(
@@ -241,6 +243,8 @@ def has_integers(value: Value) -> bool:
 
 def described(value: Value) -> str:
     """The value in words, for a reason."""
+    if isinstance(value, (Made, External)) and value.name.endswith(CHOSEN_BY_NAME):
+        return f"what is chosen by its name from {value.name.removesuffix(CHOSEN_BY_NAME)}"
     if isinstance(value, Made):
         return f"{value.name.removesuffix('(…)')}()"
     if isinstance(value, Method) and value.of is not None:

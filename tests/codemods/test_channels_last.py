@@ -633,3 +633,32 @@ def test_without_reshape_it_fails() -> None:
 
     with pytest.raises(RuntimeError, match="view size is not compatible"):
         _trained(after.replace("reshape", "view"))
+
+
+BY_NAME = """\
+import argparse
+
+import torch
+from torchvision import models
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--arch", default="{}")
+args = parser.parse_args()
+device = torch.device("cuda")
+model = models.__dict__[args.arch]()
+model.to(device)
+""" + IN_16_BITS.format(loss="out.square().mean()")
+
+
+def test_a_network_that_is_chosen_by_its_name_is_the_one_by_default() -> None:
+    before = BY_NAME.format("resnet50")
+    moved = "model.to(device)\n"
+    check_rewrites(ChannelsLast, before, before.replace(moved, f"{moved}model.to(memory_format=torch.channels_last)\n"))
+
+
+def test_a_network_that_is_chosen_by_its_name_is_left_if_the_one_by_default_may_be_slower() -> None:
+    because = (
+        "whether what is chosen by its name from torchvision.models keeps the layout, or has convolutions with groups, "
+        "is not known (line 10)"
+    )
+    check_leaves(ChannelsLast, BY_NAME.format("mobilenet_v2"), because)

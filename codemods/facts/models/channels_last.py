@@ -21,6 +21,7 @@ from codemods.dataflow.values import (
 )
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.loops import module_of
+from codemods.facts.models.chosen_by_name import chosen_by_default
 from codemods.facts.models.compilability import code_of
 from codemods.facts.models.laid_out import LaidOut, is_grouped
 from codemods.facts.models.layers import Model, function_in_threads
@@ -30,7 +31,7 @@ from codemods.facts.models.row_major import row_major
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.fusing import why_loaded
 from codemods.library.hooks import is_given_gradients, is_given_outputs
-from codemods.library.kinds import Kind, is_dtype, is_parameter, kind
+from codemods.library.kinds import CHOSEN_BY_NAME, Kind, is_dtype, is_parameter, kind
 from codemods.library.memory_format import (
     CONVOLUTIONS,
     COPIES,
@@ -39,6 +40,7 @@ from codemods.library.memory_format import (
     KEEPING_FUNCTIONS,
     KEEPING_METHODS,
     MOVING_OPERATORS,
+    NETWORKS,
     OF_MEMORY,
     THREE_DIMENSIONAL,
     VIEWS,
@@ -144,7 +146,10 @@ class ChannelsLast:
 
     @property
     def _layers(self) -> LaidOut:
-        return LaidOut(self.flow, self.model)
+        chosen = {each.name for each in self.model.layers if each.name.endswith(CHOSEN_BY_NAME)}
+        by_default = {each: chosen_by_default(self.script, each) for each in chosen}
+        plain = frozenset(name for name, networks in by_default.items() if networks and networks <= NETWORKS)
+        return LaidOut(self.flow, self.model, plain)
 
     # What its code does.
 

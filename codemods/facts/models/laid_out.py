@@ -41,6 +41,8 @@ class LaidOut:
 
     flow: Flow
     model: Model
+    plain: frozenset[str] = frozenset()
+    """What is chosen by its name and, where the user gives no options, is a network of plain convolutions."""
 
     def why_not(self) -> Reason | None:
         """Why some layer does not allow it; None where all do."""
@@ -61,7 +63,7 @@ class LaidOut:
             verb = "have" if self._has_groups(layer.site) else "may have"
             text = f"its convolutions {verb} groups, which may be slower so in 16 bits{where[0]}"
             return Reason("other-layout", text, where[1])
-        if layer.name in CONVOLUTIONS | LAYERS | NETWORKS:
+        if layer.name in CONVOLUTIONS | LAYERS | NETWORKS | self.plain:
             return None
         text = f"whether {described(layer)} keeps the layout, or has convolutions with groups, is not known{where[0]}"
         return Reason("unknown-model", text, where[1])
