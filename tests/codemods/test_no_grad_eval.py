@@ -1413,6 +1413,17 @@ print(model(loader[0][0]).argmax(1))
         """,
         f"it yields to code that may need gradients (line {N + 7})",
     ),
+    "V1: a with block around what awaits": (
+        """\
+        async def train(reads):
+            for _ in range(2):
+                async for x, y in reads:
+                    criterion(model(x), y).backward()
+                model.eval()
+                print(sum([model(x).sum().item() async for x, y in reads]))
+        """,
+        f"it awaits code that may need gradients (line {N + 6})",
+    ),
     "V1: a coroutine runs after the decorator": (
         """\
         async def predict(x):

@@ -139,6 +139,17 @@ LEFT = {
         phases(STEP.replace("if phase", "slope = torch.autograd.grad(loss, out, retain_graph=True)\nif phase", 1)),
         f"gradients are needed in it (line {N + 11})",
     ),
+    "gradients are needed where it does not train": (
+        phases(f"{STEP}\nelse:\n    print(torch.autograd.grad(loss, out)[0].sum())".replace("print(loss.item().hex())\n", "")),
+        f"gradients are needed in it (line {N + 15})",
+    ),
+    "gradients are needed under another condition, by a function": (
+        phases(
+            f'{STEP}\nif phase == "val":\n    slope(loss, out)',
+            above="def slope(loss, out):\n    return torch.autograd.grad(loss, out)\n",
+        ),
+        f"gradients are needed in it (line {N + 2})",
+    ),
     "it shares a block of autocast": (
         phases(
             'with torch.autocast("cpu"):\n    out = model(x)\n    loss = criterion(out, x)\n'

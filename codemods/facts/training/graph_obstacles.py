@@ -19,7 +19,7 @@ from codemods.facts.training.kept_states import KeptStates
 from codemods.facts.training.modes import is_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, FunctionNode, Module
@@ -35,6 +35,8 @@ _TRANSPARENT = re.compile(
 )
 
 _MAY_CARRY = (SomeTensor, MovedTensor, Unknown, Container)
+_LEAVE = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+"""What may let other code run meanwhile, for which a block would switch gradients off as well."""
 _FLAGS = frozenset({"train", "training", "is_train", "is_training", "optimizer", "mode", "phase", "evaluate"})
 
 
@@ -202,11 +204,12 @@ class GraphObstacles:
         for block in own(statement, ast.With):
             if any(is_named(self._flow, item.context_expr, _PROFILERS) for item in block.items):
                 return Reason("script-decides", f"it is profiled as it is ({HERE})", (self.place(statement, block),))
-        yields = next(iter((*own(statement, ast.Yield), *own(statement, ast.YieldFrom))), None)
-        if yields is None:
+        left = next(_leaving(statement), None)
+        if left is None:
             return None
-        text = f"it yields to code that may need gradients ({HERE})"
-        return Reason("graph-escapes", text, (self.place(statement, yields),))
+        doing = "yields to" if isinstance(left, (ast.Yield, ast.YieldFrom)) else "awaits"
+        text = f"it {doing} code that may need gradients ({HERE})"
+        return Reason("graph-escapes", text, (self.place(statement, left),))
 
     def of_state(self, node: ast.AST) -> Reason | None:
         """Why a model that the code calls may bring a graph along from an earlier call, or on to a later one."""
@@ -232,6 +235,13 @@ class GraphObstacles:
                 text = f"it shares an autocast block, which may keep weights without a graph ({HERE})"
                 return Reason("shared-autocast", text, (self.place(home, above),))
         return None
+
+
+def _leaving(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Where other code may run before the statement is over."""
+    for kind in _LEAVE:
+        yield from own(statement, kind)
+    yield from (each.iter for each in own(statement, ast.comprehension) if each.is_async)
 
 
 def flag(function: FunctionNode) -> str | None:

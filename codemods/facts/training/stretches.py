@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, unparsed, walk
 from codemods.dataflow.values import HostTensor, Method, MovedTensor, Tensor
+from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import REPEATING, loop_around
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.training.chosen_training import branch_of, conditions
@@ -278,10 +279,20 @@ class Stretches:
             *map(self._obstacles.of_statement, run),
             self._obstacles.mixed_autocast(module, run[0], run[0]),
             *map(self._obstacles.of_state, run),
+            self._why_needed_elsewhere(module, scope, unparsed(test), run[0]),
         )
         why_not = next(filter(None, reasons), None)
         flag = module.code(test)
         yield EvaluationRegion(self._flow, module, None, run, calls, self._obstacles.kept_inside, why_not, flag)
+
+    def _why_needed_elsewhere(self, module: Module, scope: Scope, test: str, home: ast.stmt) -> Reason | None:
+        """Why gradients have to be on where the condition is false, too: something asks for them there."""
+        for kind in (ast.Call, ast.Attribute):
+            for node in own(scope, kind):
+                needs = None if branch_of(module, node, test, scope) else needs_gradients(self._flow, node)
+                if needs is not None:
+                    return self._obstacles.needs(home, needs)
+        return None
 
     def _training(self, scope: ast.AST) -> list[ast.Call]:
         """The calls in some code that train, themselves or by a function that they run."""
