@@ -91,6 +91,10 @@ LEFT = {
     "a loop": ("p = F.softmax(x, 1)\nfor _ in range(3):\n    y = torch.log(p)", BETWEEN.format(LINE + 2)),
     "a comprehension": ("p = F.softmax(x, 1)\ny = [torch.log(p) for _ in range(3)]", BETWEEN.format(LINE + 1)),
     "a condition": ("p = F.softmax(x, 1)\ny = torch.log(p) if x.sum() > 0 else x", BETWEEN.format(LINE + 1)),
+    "other functions have the name": (
+        "def log_p():\n    global p\n    p = F.softmax(x, 1)\n    return torch.log(p)\ny = log_p() * p",
+        f"'p' is a name of other code, too (line {LINE + 1}), which may read the probabilities",
+    ),
     "the name is deleted": (
         "p = F.softmax(x, 1)\ny = torch.log(p)\ndel p",
         f"'p' is deleted, and would not be there (line {LINE + 2}): take that statement away",

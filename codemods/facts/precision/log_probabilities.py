@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import External, Function, Instance, Made, Method
+from codemods.facts.reach import own
 from codemods.facts.reaching import reaching
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.softmaxes import LAYER, LOG, LOGARITHMS, METHOD
@@ -125,6 +126,9 @@ def _named(script: Script, module: Module, log: ast.Call, name: ast.Name) -> Log
     if others:
         text = f"the probabilities are used elsewhere as well ({HERE}), so that both would be computed"
         reason = Reason("probabilities-used", text, (at(module, others[0]),))
+    elif (declared := _declared(module, name)) is not None:
+        text = f"'{name.id}' is a name of other code, too ({HERE}), which may read the probabilities"
+        reason = Reason("probabilities-used", text, (at(module, declared),))
     elif (deleted := _deleted(module, name)) is not None:
         text = f"'{name.id}' is deleted, and would not be there ({HERE}):"
         reason = Reason("probabilities-used", text, (at(module, deleted),), "take that statement away")
@@ -135,6 +139,15 @@ def _named(script: Script, module: Module, log: ast.Call, name: ast.Name) -> Log
         reason = Reason("other-result", text, (at(module, log),))
     idle = statement if isinstance(statement, ast.Assign) else None
     return LogProbability(module, log, softmax, idle, reason)
+
+
+def _declared(module: Module, name: ast.Name) -> ast.Global | ast.Nonlocal | None:
+    """Where the function says that the name of the probabilities is one of the module, or of a function around it."""
+    function = module.function(name)
+    for each in own(function, ast.stmt) if function is not None else ():
+        if isinstance(each, (ast.Global, ast.Nonlocal)) and name.id in each.names:
+            return each
+    return None
 
 
 def _deleted(module: Module, name: ast.Name) -> ast.Name | None:
