@@ -67,6 +67,9 @@ _STAR = {
     "torch.autograd": words("Variable grad"),
 }
 
+HIDDEN_BUILTINS = {"torch": words("abs all any bool compile complex float int max min pow range round sum")}
+"""The builtins that star imports replace, of those that code is written with: ``float`` is a number format then."""
+
 
 @lru_cache(maxsize=4096)
 def canonical(name: str) -> str:

@@ -147,6 +147,14 @@ def is_free_for(module: Module, name: str, target: str) -> bool:
     return name not in stored | parameters | defined and all(of == target for bound, of in imports if bound == name)
 
 
+def is_pythons_own(module: Module, name: str, place: ast.AST) -> bool:
+    """Whether a builtin is Python's at the place: some scripts give a variable that name, or a star import does."""
+    scopes = (each for each in module.ancestors(place) if isinstance(each, (ast.Module, *FUNCTIONS)))
+    if any(name in names.bound_names(each) for each in scopes):
+        return False
+    return not any(name in names.HIDDEN_BUILTINS.get(each, ()) for each in names.star_imports(module))
+
+
 def _imports(module: Module) -> list[ast.Import | ast.ImportFrom]:
     return [*module.nodes(ast.Import), *module.nodes(ast.ImportFrom)]
 

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.dataflow.names import assigned, bound_names, declared_outer
+from codemods.dataflow.placement import is_pythons_own
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.editing import problems
 from codemods.editing.lifting import can_stand_before, lifted, purpose
@@ -91,15 +92,10 @@ class DatasetEdits:
         named = all_written(self._script, self._module, (_TENSORS, _COLLATE), node)
         if named is None:
             return Reason("no-name", "TensorDataset cannot be named where the data set is made")
-        if not self._has_list(node):
+        if not is_pythons_own(self._module, "list", node):
             return Reason("no-name", "list is not Python's own where the data set is made, which is to list its items")
         (tensors, collate), imports = named
         return [*imports, Surround(self._module, node, f"{tensors}(*{collate}(list(", ")))")]
-
-    def _has_list(self, node: ast.expr) -> bool:
-        """Whether ``list`` is Python's own there: some scripts give a variable that name."""
-        scopes = (each for each in self._module.ancestors(node) if isinstance(each, (ast.Module, *FUNCTIONS)))
-        return not any("list" in bound_names(each) for each in scopes)
 
     def _placed(self, edits: list[Edit]) -> list[Edit] | None:
         """The edits, where all of them can be carried out and one of them does something."""
@@ -119,7 +115,7 @@ class DatasetEdits:
         if tall is not None:
             return f"{tall[0]}\n{data} = {tall[1]}", tall[2]
         named = all_written(self._script, self._module, (_TENSORS, _COLLATE), node)
-        if named is None or not is_singly or not self._has_list(node):
+        if named is None or not is_singly or not is_pythons_own(self._module, "list", node):
             return "", []
         (tensors, collate), imports = named
         return f"{data} = {tensors}(*{collate}(list({data})))  # decode once", imports

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
+from codemods.dataflow.placement import is_pythons_own
 from codemods.editing import problems
 from codemods.editing.values import AddArgument, Insert, Replace, Surround
 from codemods.facts.numbers import is_without_dimensions
@@ -196,7 +197,7 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
         if isinstance(deferral, DeferredList):
             return self._kept(deferral, node)
         builtin = "float" if deferral.has_floats else "int"
-        if _is_bound(total, builtin):
+        if not is_pythons_own(total.module, builtin, total.loop):
             text = f"the script gives the name '{builtin}' to something else"
             return self.left(total.module, node, Reason("no-name", text))
         edits = [_on_device(deferral, each) for each in deferral.readings]
@@ -238,10 +239,6 @@ def _there(kept: DeferredTensor) -> Iterator[Edit]:
 
 def _detached(deferral: Deferral, reading: Reading) -> str:
     return ".detach()" if deferral.carries_graph(reading) else ""
-
-
-def _is_bound(total: Total, name: str) -> bool:
-    return name in total.module.stores or any(each.arg == name for each in total.module.nodes(ast.arg))
 
 
 def _on_device(deferral: Deferral, reading: Reading) -> Edit:

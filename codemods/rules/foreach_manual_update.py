@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import UNMEASURED, Codemod, Default, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
+from codemods.dataflow.placement import is_pythons_own
 from codemods.dataflow.source import last_name
 from codemods.editing.naming import taken_names
 from codemods.editing.splitting import width
@@ -219,7 +220,8 @@ class _Writer:
         owner = ast.unparse(self._found.owners[column.variable])
         parameters = f"{owner}.parameters()"
         if column.code == column.variable:
-            return f"list({parameters})"
+            is_named = is_pythons_own(self._module, "list", self._found.loop)
+            return f"list({parameters})" if is_named else f"[*{parameters}]"
         return f"[{column.code} for {column.variable} in {parameters}]"
 
     def _step(self, step: Step) -> str | None:

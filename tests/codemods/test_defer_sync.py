@@ -443,6 +443,13 @@ LEFT = {
             "'s' is not known to be a new list before each run of the loop ({}): append to one, and extend this by it",
         ),
     ),
+    "a list that has two names": (
+        ("s = kept = []", "s.append(loss.item())", "return s, kept"),
+        (
+            "for i",
+            "'s' is not known to be a new list before each run of the loop ({}): append to one, and extend this by it",
+        ),
+    ),
     "a list holds more than what the device computes": (
         ("s = []", "s.append(loss.item())\nif i == 3:\n    s.append(0.0)", "return s"),
         ("s.append(0.0)", "append() keeps its value in each iteration ({})"),
@@ -495,6 +502,20 @@ def test_a_sum_is_left(lines: tuple[str, str, str], expected: tuple[str, str]) -
     at, because = expected
 
     check_leaves(DeferSync, HEAD + code, because.format(f"line {line_of(code, at)}"))
+
+
+@pytest.mark.parametrize(
+    ("above", "start", "added"),
+    [
+        pytest.param("from torch import *\n", "s = 0.0", "loss.item()", id="an import of *"),
+        pytest.param("def int(x):\n    return x\n", "s = 0", "(out > 0).sum().item()", id="a function of the script"),
+    ],
+)
+def test_what_would_be_made_a_number_by_something_else_is_left(above: str, start: str, added: str) -> None:
+    code = HEAD + above + function(start, f"s += {added}", "return s")
+    builtin = "float" if start == "s = 0.0" else "int"
+
+    check_leaves(DeferSync, code, f"the script gives the name '{builtin}' to something else")
 
 
 RETURNED = (

@@ -103,6 +103,11 @@ FORMS = {
         "    torch._foreach_mul_(target_params, 0.9)\n"
         "    torch._foreach_add_(target_params, torch._foreach_mul(net_params, 0.1))",
     ),
+    "without gradients, where list is something else": (
+        "list = 2\nwith torch.no_grad():\n    for p, q in zip(net.parameters(), target.parameters()):\n        q.sub_(p)",
+        "list = 2\nwith torch.no_grad():\n    net_params = [*net.parameters()]\n"
+        "    target_params = [*target.parameters()]\n    torch._foreach_sub_(target_params, net_params)",
+    ),
     "weights that are clamped": (
         "for p in net.parameters():\n    p.data.clamp_(-0.01, 0.01)",
         "params = [p.data for p in net.parameters()]\n"

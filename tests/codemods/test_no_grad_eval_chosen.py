@@ -140,7 +140,11 @@ LEFT = {
         f"gradients are needed in it (line {N + 11})",
     ),
     "gradients are needed where it does not train": (
-        phases(f"{STEP}\nelse:\n    print(torch.autograd.grad(loss, out)[0].sum())".replace("print(loss.item().hex())\n", "")),
+        phases(
+            f"{STEP}\nelse:\n    print(torch.autograd.grad(loss, out)[0].sum())".replace(
+                "print(loss.item().hex())\n", ""
+            )
+        ),
         f"gradients are needed in it (line {N + 15})",
     ),
     "gradients are needed under another condition, by a function": (

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import TYPE_CHECKING
 
 import pytest
 from probe import script
 
-from codemods.dataflow import placement
+from codemods.dataflow import names, placement
 
 if TYPE_CHECKING:
     from codemods.facts.script import Script
@@ -121,3 +122,28 @@ def test_a_star_import_brings_a_librarys_name(text: str, expected: str | None) -
 def test_what_has_certainly_run_before(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
     found, source, place = marked(text)
     assert placement.dominates(found.module, found.module.statement(source), place) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("PLACE", True, id="nothing else has the name"),
+        pytest.param("float = 1\nPLACE", False, id="a variable"),
+        pytest.param("def float(x):\n    return x\ndef f():\n    PLACE", False, id="a function of the script"),
+        pytest.param("def f(float):\n    PLACE", False, id="a parameter"),
+        pytest.param("def f(float):\n    pass\nPLACE", True, id="a parameter of another function"),
+        pytest.param("from torch import *\nPLACE", False, id="torch's number format, by an import of *"),
+        pytest.param("from torch.nn import *\nPLACE", True, id="an import of * without it"),
+    ],
+)
+def test_where_a_builtin_is_pythons_own(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    found, _, place = marked(f"{text}\nsource(0)")
+    assert placement.is_pythons_own(found.module, "float", place) is expected
+
+
+def test_what_a_star_import_hides() -> None:
+    star: dict[str, object] = {}
+    exec("from torch import *", star)  # noqa: S102 - only functions can hold it elsewhere
+    hidden = {each for each, value in vars(builtins).items() if star.get(each, value) is not value}
+
+    assert hidden - {"__name__", "__doc__", "__loader__", "__spec__", "__package__"} == names.HIDDEN_BUILTINS["torch"]

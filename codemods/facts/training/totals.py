@@ -281,12 +281,18 @@ class _Walk(ForwardAnalysis[States]):
                 return self.names.get(name, _OTHER)
             case ast.Call(ast.Name("float"), [_], []):
                 return frozenset({Held.FLOAT})
-            case ast.List([]) | ast.Call(ast.Name("list"), [], []):
+            case ast.List([]) | ast.Call(ast.Name("list"), [], []) if self._has_one_name(node):
                 return frozenset({Held.LIST})
             case ast.Call() if self.total.made is not None and node is self.total.made.maker:
                 return frozenset({Held.FILLED})
         is_sum = any(isinstance(each, ast.Assign) and each.value is node for each in self.total.additions)
         return frozenset({Held.TENSOR}) if is_sum else _OTHER
+
+    def _has_one_name(self, made: ast.expr) -> bool:
+        """Whether what an assignment makes is given to one target alone: not as in ``losses = log = []``."""
+        module = self.total.module
+        above = next(each for each in module.ancestors(made) if not isinstance(each, ast.Tuple))
+        return isinstance(above, ast.AnnAssign) or (isinstance(above, ast.Assign) and len(above.targets) == 1)
 
     def done(self, node: Doing, *, is_statement: bool) -> None:
         if is_statement and any(isinstance(each, ast.Expr) and each.value is node for each in self.total.additions):
