@@ -93,6 +93,14 @@ LEFT = {
         {"training": TRAINING.replace("backward()", "backward(retain_graph=True)")},
         "retained-graph",
     ),
+    "a mode that is switched before the backward": (
+        {
+            "training": TRAINING.replace(
+                "    loss.b", "    model.eval()\n    print(model(x).sum())\n    model.train()\n    loss.b"
+            )
+        },
+        "runs-twice",
+    ),
     "DataParallel": ({"training": TRAINING.replace("Net()", "nn.DataParallel(Net())")}, "data-parallel"),
     "checkpoints of its own": (
         {
@@ -151,3 +159,9 @@ def test_it_trains_bit_for_bit_alike_on_the_cpu_with_dropout() -> None:
 
     assert printed[0] == printed[1]
     assert len(printed[0].split()) == 6
+
+
+def test_a_mode_that_is_switched_after_the_backward_is_no_obstacle() -> None:
+    after = "    model.eval()\n    print(model(x).sum())\n    model.train()\n"
+
+    assert run(GradCheckpoint, text(training=TRAINING + after)).after != text(training=TRAINING + after)

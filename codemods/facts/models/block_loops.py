@@ -14,7 +14,7 @@ from codemods.facts.loops import module_of
 from codemods.facts.models.compilability import code_of
 from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason, at
-from codemods.facts.training.iterations import EventKind
+from codemods.facts.training.iterations import EventKind, own
 from codemods.library.hooks import is_of_modules
 from codemods.library.operators import Memory, operator
 
@@ -107,6 +107,7 @@ class _Blocks(NamedTuple):
             or _why_few(self)
             or _why_wrapped(self.trained)
             or _why_kept(script)
+            or _why_in_another_mode(script)
             or _why_hooked(script)
             or _why_not_twice(script, self.call)
             or _why_written(module, self.function, self.loop)
@@ -200,6 +201,33 @@ def _why_kept(script: Script) -> Reason | None:
                 text = f"the graph is kept, or differentiated again ({HERE})"
                 return Reason("retained-graph", text, (at(event.module, call),))
     return None
+
+
+def _why_in_another_mode(script: Script) -> Reason | None:
+    """Blocks that are in another mode in the backward keep other tensors there, or drop other items."""
+    for iteration in script.iterations:
+        for forward in iteration.of(EventKind.FORWARD):
+            module, (_, start) = forward.module, forward.module.span(forward.node)
+            code = forward.frame or module.tree
+            ends = [
+                module.span(each.node)[0] for each in iteration.of(EventKind.BACKWARD) if each.frame is forward.frame
+            ]
+            for call in (each for each in own(code, ast.Call) if _switches(each)):
+                if start <= module.span(call)[0] < max(ends, default=start):
+                    text = f"the mode is switched between the forward and the backward ({HERE}):"
+                    remedy = "switch it after the backward"
+                    return Reason("runs-twice", text, (at(module, call),), remedy)
+    return None
+
+
+def _switches(call: ast.Call) -> bool:
+    """``model.eval()``, ``model.train(False)``; not ``model.train()``, after which blocks are as they were."""
+    match call:
+        case ast.Call(ast.Attribute(_, "eval"), [], []):
+            return True
+        case ast.Call(ast.Attribute(_, "train"), [_], []):
+            return True
+    return False
 
 
 def _why_hooked(script: Script) -> Reason | None:
