@@ -168,6 +168,15 @@ LEFT = {
         "for layer in net:\n    x = layer(x)\n",
         "net is handed to code that may use its outputs (line 9)",
     ),
+    "a sequence to which a layer is added": (
+        "net = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()\nnet.append(nn.Hardtanh(0, 0.9))\n"
+        "F.binary_cross_entropy(net(x), y)\n",
+        "net is not seen to be what a sigmoid returns (line 8)",
+    ),
+    "a criterion whose class is asked for": (
+        "criterion = nn.BCELoss()\ncriterion(torch.sigmoid(x), y)\nprint(isinstance(criterion, nn.BCELoss))\n",
+        "the script asks of which class criterion is (line 9)",
+    ),
     "another object of the class": (FORWARD + "other = Net().cuda()\nprint(other(x))\n", USED.format(LAST + 2)),
     "a method of the class": (
         FORWARD.replace("net = Net", "    def predict(self, x):\n        return self(x) > 0.5\n\nnet = Net"),

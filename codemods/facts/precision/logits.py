@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 _SEQUENTIAL = "torch.nn.Sequential"
 _LOOKS = words("builtins.print builtins.isinstance builtins.type builtins.id builtins.super")
+_CLASSES = words("builtins.isinstance builtins.type")
+_CHANGES = words("append extend insert pop add_module register_module")
+"""Methods of a sequence after which its last layer may be another one."""
 _DISPLAYS = (ast.Tuple, ast.List, ast.Dict, ast.keyword)
 _OUTPUTS = frozenset({"forward", "__call__"} | {each for each in MODULE_METHODS if "hook" in each})
 """Methods of a model that compute what it returns, or hand it on."""
@@ -320,6 +323,7 @@ class _Finder:
         called: set[ast.AST] = {call for _, call in losses.calls}
         for each in criteria:
             yield self._why_used(each, called)
+            yield self._why_asked(each)
         if any(each.layer is not None or each.operand is None for each in losses.sigmoids):
             yield self._why_hooked()
         compiled = scripted(self._script)
@@ -373,10 +377,22 @@ class _Finder:
             elif isinstance(parent, ast.Attribute):
                 if parent.attr in _OUTPUTS:
                     return self._used(module, parent)
+                if parent.attr in _CHANGES and value.name == _SEQUENTIAL:
+                    return self._unseen(module, node).reason
             elif isinstance(parent, (ast.Subscript, ast.Starred, ast.For, ast.comprehension)) or (
                 isinstance(parent, ast.Call) and not self._is_given_to_known(parent)
             ):
                 return self._handed(module, node)
+        return None
+
+    def _why_asked(self, criterion: Value) -> Reason | None:
+        """Where the script asks for the class of a criterion, which would be another one."""
+        for module, node in self._flow.places(criterion):
+            around = (each for each in module.ancestors(node) if not isinstance(each, _DISPLAYS))
+            parent = next(around, None)
+            if isinstance(parent, ast.Call) and {each.name for each in self._flow.values(parent.func)} & _CLASSES:
+                text = f"the script asks of which class {module.code(node)} is ({HERE})"
+                return Reason("unknown-loss", text, (at(module, node),))
         return None
 
     def _is_given_to_known(self, call: ast.Call) -> bool:
