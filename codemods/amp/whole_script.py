@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING
 
 from codemods.amp.reasons import LeftError
 from codemods.facts.devices.cuda_use import capture, located, no_cuda
-from codemods.facts.precision.presence import AUTOCAST_SINCE, mixed_precision_present, other_precision
+from codemods.facts.precision.presence import (
+    AUTOCAST_SINCE,
+    is_part_of_apex,
+    mixed_precision_on_request,
+    mixed_precision_present,
+    other_precision,
+)
 from codemods.facts.precision.script_hazards import custom_function, scripted
-from codemods.facts.reason import HERE
+from codemods.facts.reason import HERE, at
 from codemods.library.introduced import introduced
 
 if TYPE_CHECKING:
@@ -22,10 +28,7 @@ def check(script: Script, conditions: Conditions) -> None:
     Raises:
         LeftError: with the reason.
     """
-    present = mixed_precision_present(script)
-    if present is not None:
-        text = f"{present[0].path} uses mixed precision already;"
-        raise LeftError("done-already", text, remedy="use it here as there")
+    _check_present(script)
     if script.framework is not None:
         text = f"the training step runs inside {script.framework};"
         raise LeftError("framework", text, remedy="use its own switch for mixed precision")
@@ -54,3 +57,17 @@ def check(script: Script, conditions: Conditions) -> None:
     if compiled is not None:
         text = f"TorchScript has its own rules for mixed precision ({HERE})"
         raise LeftError("torchscript", text, located(script, compiled))
+
+
+def _check_present(script: Script) -> None:
+    """What the script has of mixed precision itself."""
+    asked = mixed_precision_on_request(script)
+    if asked is not None and is_part_of_apex(script, *asked):
+        raise LeftError("apex", f"what is imported from Apex has number formats of its own ({HERE})", at(*asked))
+    if asked is not None:
+        text = f"mixed precision is used only where an option asks for it ({HERE}):"
+        raise LeftError("script-decides", text, at(*asked), remedy="give that option")
+    present = mixed_precision_present(script)
+    if present is not None:
+        text = f"{present[0].path} uses mixed precision already;"
+        raise LeftError("done-already", text, remedy="use it here as there")

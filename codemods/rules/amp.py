@@ -14,7 +14,7 @@ from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.conditions import Conditions
-from codemods.facts.precision.presence import mixed_precision_present
+from codemods.facts.precision.presence import mixed_precision_on_request, mixed_precision_present
 from codemods.facts.precision.script_hazards import computes_in_half
 from codemods.facts.reason import Words
 from codemods.facts.training.loss_regions import Phases
@@ -43,11 +43,11 @@ class Amp(Codemod):
         which compute in fp16 whatever they are told, get fp16 and the scaler on every GPU.
 
     When it is left:
-        The script never uses CUDA, or chooses its precision itself. A framework runs the training step, or the forward
-        pass is not seen. The model does what 16 bits cannot: custom autograd functions, linear algebra, Fourier
-        transforms, masked assignment, ``BCELoss`` of a sigmoid (one of more than 6 is exactly 1 in bf16, and has no
-        gradient). Gradients are differentiated again or applied by hand, unless ``--amp bf16`` asks for it. With
-        ``--amp fp16``: whatever needs bf16.
+        The script never uses CUDA, or chooses its precision itself, be it by an option that is off. A framework runs
+        the training step, or the forward pass is not seen. The model does what 16 bits cannot: custom autograd
+        functions, linear algebra, Fourier transforms, masked assignment, ``BCELoss`` of a sigmoid (one of more than 6
+        is exactly 1 in bf16, and has no gradient). Gradients are differentiated again or applied by hand, unless
+        ``--amp bf16`` asks for it. With ``--amp fp16``: whatever needs bf16.
 
         It cannot pay, as far as the script shows: no layer is wider than 64, or an iteration computes at most 10
         billion operations that 16 bits could speed up. Casting then takes longer than it saves; ``--select amp`` does
@@ -73,11 +73,11 @@ class Amp(Codemod):
     phases = frozenset({Phase.FORWARD, Phase.BACKWARD})
     causes = words(
         """
-        bootstrapped-target breaks-in-16-bits captured computes-in-fp16 custom-autograd data-parallel done-already
+        apex bootstrapped-target breaks-in-16-bits captured computes-in-fp16 custom-autograd data-parallel done-already
         double-backward fp16-range framework gradients-accumulated gradients-read leaves-in-16-bits
         loss-of-probabilities made-in-loop never-pays-back no-cuda no-name no-place-for-scaler other-precision
-        several-optimizers step-closure step-without-backward torchscript unknown-device unknown-loss unknown-model
-        unknown-optimizer unseen-step
+        script-decides several-optimizers step-closure step-without-backward torchscript unknown-device unknown-loss
+        unknown-model unknown-optimizer unseen-step
         """
     )
     tolerance = 1e-2  # numbers of 16 bits
@@ -230,7 +230,8 @@ for images in torch.randn(4, 16, 8).cuda():
         """One site for each training iteration of the entry script: its first backward."""
         phases = Phases(script)
         present = mixed_precision_present(script)
-        if not phases.all or (present is not None and present[0] is script.module):
+        is_here = present is not None and present[0] is script.module
+        if not phases.all or (is_here and mixed_precision_on_request(script) is None):
             return
         conditions = Conditions.of_script(script)
         try:

@@ -2615,6 +2615,41 @@ def test_mixed_precision_that_is_there_is_left_alone(code: str) -> None:
     check_silent(Amp, HEAD + code + STEP)
 
 
+ON_REQUEST = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--amp", action="store_true")
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "because"),
+    [
+        pytest.param(
+            "if args.amp:\n    torch.autocast('cuda').__enter__()\n",
+            "mixed precision is used only where an option asks for it (line {}): give that option",
+            id="autocast under an option",
+        ),
+        pytest.param(
+            "scaler = torch.amp.GradScaler(enabled=args.amp)\n",
+            "mixed precision is used only where an option asks for it (line {}): give that option",
+            id="a scaler that an option enables",
+        ),
+        pytest.param(
+            "from apex.parallel.LARC import LARC\nif args.amp:\n    optimizer = LARC(optimizer)\n",
+            "what is imported from Apex has number formats of its own (line {})",
+            id="an optimizer of apex under an option",
+        ),
+    ],
+)
+def test_mixed_precision_that_is_off_by_default_is_named(code: str, because: str) -> None:
+    text = HEAD + ON_REQUEST + code + STEP
+    first = len((HEAD + ON_REQUEST).splitlines()) + 1
+    line = first if code.startswith("scaler") else first + code.count("\n") - 1
+    check_leaves(Amp, text, because.format(line))
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -8,7 +8,9 @@ import pytest
 from probe import script
 
 from codemods.facts.precision.presence import (
+    is_part_of_apex,
     mixed_precision_by_default,
+    mixed_precision_on_request,
     mixed_precision_present,
     other_precision,
     other_precision_by_default,
@@ -136,3 +138,41 @@ def test_what_chooses_another_format(text: str, expected: str | None) -> None:
 
     assert (None if other is None else other[1]) == expected
     assert other is None or ast.unparse(other[0]) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param("", None, id="not at all"),
+        pytest.param("torch.autocast('cuda')", None, id="always"),
+        pytest.param("if args.amp: torch.autocast('cuda')", 10, id="under an option"),
+        pytest.param("torch.autocast('cuda', enabled=args.amp)", 10, id="switched on by one"),
+        pytest.param("if args.amp: torch.autocast('cuda')\ntorch.amp.GradScaler()", None, id="a scaler always"),
+        pytest.param("if not args.no_amp: torch.autocast('cuda')", None, id="unless there is an option"),
+        pytest.param(
+            "from apex.optimizers import FusedAdam\nif args.amp:\n    torch.autocast('cuda')\n    FusedAdam([])",
+            13,
+            id="a part of apex before all",
+        ),
+    ],
+)
+def test_where_it_is_used_only_on_request(text: str, line: int | None) -> None:
+    found = mixed_precision_on_request(script(OPTIONS + HEAD + text))
+    assert (None if found is None else found[1].lineno) == line  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("from apex.parallel.LARC import LARC\nLARC(1)", True, id="an optimizer"),
+        pytest.param("from apex import amp\namp.initialize(model)", False, id="its mixed precision"),
+        pytest.param("import apex\napex.amp.initialize(model)", False, id="all of it"),
+        pytest.param("torch.autocast('cuda')", False, id="torch's"),
+        pytest.param("from apex.optimizers import *", False, id="whatever a module has"),
+    ],
+)
+def test_what_is_another_part_of_apex(text: str, *, expected: bool) -> None:
+    known = script(HEAD + text)
+    found = mixed_precision_present(known)
+    assert found is not None
+    assert is_part_of_apex(known, *found) is expected

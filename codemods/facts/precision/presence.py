@@ -30,6 +30,8 @@ _DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
 
 
 _AUTOCAST = frozenset({"autocast", "GradScaler"})
+_OF_APEX = ("apex.amp", "apex.fp16_utils")
+"""Its mixed precision."""
 AUTOCAST_SINCE = (1, 10)
 """The first torch that has ``torch.autocast``."""
 
@@ -44,11 +46,34 @@ def mixed_precision_by_default(script: Script) -> tuple[Module, ast.AST] | None:
     return next((each for each in _mixed_precision(script) if _is_on_by_default(script, *each)), None)
 
 
+def mixed_precision_on_request(script: Script) -> tuple[Module, ast.AST] | None:
+    """Where the script uses them, if it does so only where the user gives an option; what it uses of apex at first."""
+    found = list(_mixed_precision(script))
+    if any(_is_used_by_default(script, *each) for each in found):
+        return None
+    return next((each for each in found if is_part_of_apex(script, *each)), found[0] if found else None)
+
+
+def is_part_of_apex(script: Script, module: Module, name: ast.AST) -> bool:
+    """Whether the name is another part of apex than its mixed precision: an optimizer, a layer."""
+    values = script.flow.values(name) if isinstance(name, ast.expr) else NOTHING
+    return (
+        _written(name) in from_apex(module)
+        and name is not module.tree
+        and not any(each.name == "apex" or each.name.startswith(_OF_APEX) for each in values)
+    )
+
+
 def _is_on_by_default(script: Script, module: Module, name: ast.AST) -> bool:
     """Whether what the name stands for computes in 16 bits then: a scaler by itself does not."""
     values = script.flow.values(name) if isinstance(name, ast.expr) else NOTHING
     if "GradScaler" in {each.name.rpartition(".")[2] for each in values} or _written(name) == "GradScaler":
         return False
+    return _is_used_by_default(script, module, name)
+
+
+def _is_used_by_default(script: Script, module: Module, name: ast.AST) -> bool:
+    values = script.flow.values(name) if isinstance(name, ast.expr) else NOTHING
     call = module.parent(name)
     is_called = isinstance(call, ast.Call) and call.func is name
     made = [call] if is_called else [each.site for each in values if _is_autocast(each)]
