@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.project.revisions import Revision
     from autotune_rewrite.report.verdict_page import Changed
     from autotune_rewrite.verify import Judgement, Plan
-    from autotune_rewrite.verify.records import Run
+    from autotune_rewrite.verify.records import Environment, Run
 
 VerdictFormat = Literal["text", "json", "markdown"]
 
@@ -283,6 +283,8 @@ class Verifier:
     runs: Sequence[Run] = field(init=False)
     changed: Sequence[Changed] | None = field(init=False, default=None)
     """What the rewritten script has otherwise, for a page; None where that is not known any more, or not asked for."""
+    known: Environment | None = field(init=False, default=None)
+    """The device, as the plan before has found it."""
 
     def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, list[Run]]:
         """Run what there is to run; records are written of what is no probe."""
@@ -303,7 +305,14 @@ class Verifier:
             changed = changed_files(plan)  # texts that have no file in the project are soon gone
         runs: list[Run] = []
         with ended_by(signal.SIGTERM, *HANGUP), live() as progress:
-            judgement = verify(plan, progress, records=None if probe else self.running.records, on_run=runs.append)
+            judgement = verify(
+                plan,
+                progress,
+                records=None if probe else self.running.records,
+                on_run=runs.append,
+                environment=self.known if probe else None,
+            )
+        self.known = judgement.environment or None
         if not probe:
             self.plan, self.runs, self.changed = plan, runs, changed
         return judgement, runs

@@ -19,6 +19,7 @@ import tempfile
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,16 +28,16 @@ import click
 from autotune_rewrite.rewriting.batch import read_project
 from autotune_rewrite.rewriting.config import Options
 from autotune_rewrite.tune.search import ORIGINAL, SpentError, Trial, Variant
-from autotune_rewrite.tune.trials import Budget, Records, Trials
+from autotune_rewrite.tune.trials import DEPTHS, Budget, Records, Trials
 from autotune_rewrite.verify import Judgement, Plan, verify
-from autotune_rewrite.verify.run import probe
+from autotune_rewrite.verify.run import probe as described
 from tests.gpu.calls import commit
 from tests.scripts import ALL, FIXTURES, Fixture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from autotune_rewrite.verify.records import Run
+    from autotune_rewrite.verify.records import Environment, Run
     from autotune_rewrite.verify.statistics.ratio import Ratio
 
 ROOT = FIXTURES.parent
@@ -137,7 +138,13 @@ def carried_out(plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
     """Runs what a trial asks for."""
     del probe
     runs: list[Run] = []
-    return verify(plan, on_run=runs.append), runs
+    return verify(plan, on_run=runs.append, environment=device()), runs
+
+
+@cache
+def device() -> Environment:
+    """That everything is run on."""
+    return described(Plan(Path(__file__), Path(__file__), device="cpu"))
 
 
 def combinations(rules: Sequence[str]) -> Iterator[frozenset[str]]:
@@ -151,29 +158,32 @@ def exhausted(script: Fixture, told: dict[str, Any], budget: float) -> dict[str,
     path = script.folder / "naive.py"
     rules = gaining_most(told)
     every = list(combinations(rules))
-    plan = Plan(path, path, device="cpu", arguments=script.arguments)
+    plan = Plan(path, path, device="cpu", arguments=script.arguments, takes_turns=True)
     parts = read_project(str(path), options=Options())
     start = time.monotonic()
     trials = Trials(parts, Options(), plan, carried_out, Budget(budget * (1 - LAST), len(every)), Records(None))
-    found: list[Trial] = []
+    found: dict[frozenset[str], Trial] = {}
     kept = frozenset(told.get("rules", ()))
     beside: Trial | None = None
     with suppress(SpentError):
-        for number, each in enumerate(every, 1):
-            found.append(trials(ORIGINAL, Variant(each), "alone"))
-            said = "the same text" if found[-1].is_same else found[-1].failed or found[-1].ratio
-            say(f"{script.name}: {number} of {len(every)}, {' and '.join(sorted(each))}: {said}")
-    timed = (trial for trial in found if trial.ratio is not None and not trial.failed)
+        for trials.depth in DEPTHS:
+            trials.budget.trials = len(every)
+            for each in every:
+                found[each] = trials(ORIGINAL, Variant(each), "together")
+    for each, trial in found.items():
+        said = "the same text" if trial.is_same else trial.failed or trial.ratio
+        say(f"{script.name}: {' and '.join(sorted(each))}: {said}")
+    timed = (trial for trial in found.values() if trial.ratio is not None and not trial.failed)
     best = max(timed, key=lambda trial: trial.ratio.estimate if trial.ratio is not None else 0.0, default=None)
     with suppress(SpentError):
         if best is not None and best.after.rules != kept:
-            trials.budget = Budget(budget - (time.monotonic() - start), 1)
+            trials.depth, trials.budget = DEPTHS[-1], Budget(budget - (time.monotonic() - start), 1)
             beside = trials(Variant(kept), best.after, "whole")
             said = "the same text" if beside.is_same else beside.ratio
             say(f"{script.name}: the best of them beside what was kept: {said}")
     return {
         "rules": rules,
-        "combinations": [_shown(each) for each in found],
+        "combinations": [_shown(each) for each in found.values()],
         "is_complete": len(found) == len(every),
         "best": None if best is None else sorted(best.after.rules),
         "is_what_was_kept": best is not None and best.after.rules == kept,
@@ -195,7 +205,7 @@ def _ratio(ratio: Ratio | None) -> dict[str, Any] | None:
 
 def machine() -> dict[str, Any]:
     """What everything was measured on."""
-    environment = probe(Plan(Path(__file__), Path(__file__), device="cpu"))
+    environment = device()
     try:
         told = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
