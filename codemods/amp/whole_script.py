@@ -65,8 +65,8 @@ def _check_present(script: Script) -> None:
     if asked is not None and is_part_of_apex(script, *asked):
         raise LeftError("apex", f"what is imported from Apex has number formats of its own ({HERE})", at(*asked))
     if asked is not None:
-        text = f"mixed precision is used only where an option asks for it ({HERE}):"
-        raise LeftError("script-decides", text, at(*asked), remedy="give that option")
+        text = f"mixed precision is switched off by default ({HERE}):"
+        raise LeftError("script-decides", text, at(*asked), remedy="switch it on")
     present = mixed_precision_present(script)
     if present is not None:
         text = f"{present[0].path} uses mixed precision already;"

@@ -101,6 +101,7 @@ _WITHOUT_PARAMETERS = frozenset(
         for n in (1, 2, 3)
     }
 )
+_DISTANCES = frozenset({"CosineSimilarity", "PairwiseDistance"})
 _CONTAINERS = frozenset({"Sequential", "ModuleList"})
 _RECURRENT = frozenset(
     {f"torch.nn.{name}" for name in ("RNN", "LSTM", "GRU", "RNNBase")}
@@ -119,7 +120,7 @@ def is_recurrent(name: str) -> bool:
 def has_no_parameters(name: str) -> bool:
     """Whether a layer of the class of that qualified name hands gradients on, and has no parameters of its own."""
     package, _, last = name.rpartition(".")
-    return package == "torch.nn" and last in _WITHOUT_PARAMETERS
+    return package == "torch.nn" and last in _WITHOUT_PARAMETERS | _DISTANCES
 
 
 def uses_all_parameters(name: str) -> bool:

@@ -2628,12 +2628,12 @@ args = parser.parse_args()
     [
         pytest.param(
             "if args.amp:\n    torch.autocast('cuda').__enter__()\n",
-            "mixed precision is used only where an option asks for it (line {}): give that option",
+            "mixed precision is switched off by default (line {}): switch it on",
             id="autocast under an option",
         ),
         pytest.param(
             "scaler = torch.amp.GradScaler(enabled=args.amp)\n",
-            "mixed precision is used only where an option asks for it (line {}): give that option",
+            "mixed precision is switched off by default (line {}): switch it on",
             id="a scaler that an option enables",
         ),
         pytest.param(

@@ -987,6 +987,13 @@ def test_it_is_left_where_nothing_there_can_say_that_determinism_is_not_asked_fo
     check_leaves(Compile, text, because)
 
 
+def test_a_criterion_without_parameters_is_no_model() -> None:
+    training = TRAINING.replace("model(x).square()", "nn.CosineSimilarity(dim=1).cuda()(model(x), model(x))")
+    before = f"{HEAD}model = Net().cuda()\n{training}"
+    result = run(Compile, before)
+    assert [site.rewrites for site in result.sites] == [True]
+
+
 def test_the_page_says_what_no_script_shows() -> None:
     page = " ".join((Compile.__doc__ or "").split())
     assert "It takes a C compiler and Triton, which comes with torch for Linux alone" in page

@@ -375,7 +375,7 @@ def test_mixed_precision_under_an_option_that_is_off_leaves_products_in_32_bits(
     step = IMPORTS + options + "args = parser.parse_args()\n" + STEP.format("")
     step = step.replace("    loss", "    with torch.autocast('cuda', enabled=args.amp):\n        loss", 1)
 
-    assert both(step.replace("{}", ", action='store_true'")) == {"tf32-matmul": ""}
+    assert both(step.replace("{}", ", action='store_true'")) == {"amp": "script-decides", "tf32-matmul": ""}
     assert both(step.replace("{}", ", default=True")) == {"tf32-matmul": "done-already"}
 
 

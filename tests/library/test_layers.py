@@ -156,6 +156,12 @@ def test_all_parameters_of_layers_get_gradients(name: str) -> None:
     assert layers.uses_all_parameters(f"torch.nn.{name}")
 
 
+@pytest.mark.parametrize("name", ["CosineSimilarity", "PairwiseDistance"])
+def test_distances_of_two_tensors_have_no_parameters(name: str) -> None:
+    assert not list(getattr(nn, name)().parameters())
+    assert layers.has_no_parameters(f"torch.nn.{name}")
+
+
 @pytest.mark.parametrize("name", ["torch.nn.LSTM", "torch.nn.MultiheadAttention", "own.Linear", "torchvision.ops.MLP"])
 def test_other_layers_are_not_known(name: str) -> None:
     assert not layers.uses_all_parameters(name)

@@ -16,6 +16,7 @@ from codemods.facts.models.placement import Home, home, wrappings
 from codemods.facts.training.iterations import EventKind
 from codemods.library.hooks import is_of_modules
 from codemods.library.kinds import Kind, described, kind
+from codemods.library.layers import has_no_parameters
 from codemods.library.processes import sending_arguments
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def trained_models(
 ) -> Iterator[TrainedModel]:
     """The models that training iterations call, not as a layer of another, in the text's order.
 
-    Losses without layers are left out.
+    Losses without layers are left out, and what has no parameters, as ``nn.CosineSimilarity``.
     """
     calls: dict[Value, list[tuple[Module, ast.Call]]] = {}
     wrappers: dict[Value, dict[Value, None]] = {}
@@ -99,6 +100,8 @@ def trained_models(
                         known.append((event.module, event.node))
                     wrappers.setdefault(value, {}).update(dict.fromkeys(around))
     for value in sorted((each for each in calls if each.site is not None and each.name not in HOLDERS), key=_place):
+        if isinstance(value, Made) and has_no_parameters(value.name):
+            continue
         model, is_single = Model(flow, value), not _is_network(flow, value)
         if not is_single or isinstance(value, Made) or len(model.layers) > 1:
             beside = _beside(flow, modules, (module for module, _ in calls[value]))
