@@ -238,7 +238,8 @@ class _Editor(cst.CSTTransformer):
         span, edits = self.expressions[original]
         node = cast("cst.BaseExpression", updated)
         if any(isinstance(edit, (AddArgument, RemoveArgument)) for edit in edits):
-            node = edit_call(self.module, cast("cst.Call", node), edits, self._moved_by(span[0]))
+            moved, freed = self._moved_by(span[0]), self._freed_behind(span)
+            node = edit_call(self.module, cast("cst.Call", node), edits, moved, freed)
         if any(isinstance(edit, RemoveItem) for edit in edits):
             node = without_items(cast("cst.List", node), [edit for edit in edits if isinstance(edit, RemoveItem)])
         for edit in edits:
@@ -261,6 +262,21 @@ class _Editor(cst.CSTTransformer):
         wraps = (edit for edits in self.statements.values() for edit in edits if isinstance(edit, Wrap))
         spans = ((self.module.span(each.statements[0])[0], self.module.span(each.statements[-1])[1]) for each in wraps)
         return len(self.indent) * sum(start <= offset < end for start, end in spans)
+
+    def _freed_behind(self, span: _Span) -> int:
+        """How many columns go behind the code on its line, where a part of an expression takes the place of the whole.
+
+        ``torch.ones(n).type_as(x)`` → ``torch.ones(n)``
+        """
+        freed = 0
+        for edit in (each for _, edits in self.expressions.values() for each in edits if isinstance(each, Replace)):
+            holes = [self.module.span(hole) for name, hole in edit.holes if edit.template == f"{{{name}}}"]
+            end = self.module.span(edit.node)[1]
+            for start, hole_end in holes:
+                if start <= span[0] and span[1] <= hole_end:
+                    behind = self.module.between(hole_end, end)
+                    freed += len(behind) if "\n" not in self.module.between(span[1], end) else 0
+        return freed
 
     def _hole(self, node: ast.expr) -> cst.BaseExpression:
         return self.filled[self.module.span(node)]

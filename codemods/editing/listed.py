@@ -41,8 +41,16 @@ class _Listed(Protocol):
     def with_changes(self, **changes: object) -> Self: ...
 
 
-def edit_call(module: Module, call: cst.Call, edits: Sequence[Edit], moved: int) -> cst.Call:
-    """The call with arguments added and removed; ``moved`` is how many columns its start has moved already."""
+def edit_call(module: Module, call: cst.Call, edits: Sequence[Edit], moved: int, freed: int) -> cst.Call:
+    """The call with arguments added and removed.
+
+    Args:
+        module: The module.
+        call: The call.
+        edits: Its edits.
+        moved: By how many columns its start has moved already.
+        freed: How many columns other edits take away behind it, on its last line.
+    """
     opening = call.whitespace_before_args
     arguments, tail = _without_tail(list(call.args), "whitespace_after_arg")
     for edit in edits:
@@ -52,7 +60,7 @@ def edit_call(module: Module, call: cst.Call, edits: Sequence[Edit], moved: int)
             opening, tail = _remove(arguments, original.index(edit.argument), opening, tail)
     added = [edit for edit in edits if isinstance(edit, AddArgument)]
     removed = [edit.argument for edit in edits if isinstance(edit, RemoveArgument)]
-    gaps = _gaps(module, added, removed, moved) if added else []
+    gaps = _gaps(module, added, removed, moved, freed) if added else []
     for edit, gap in zip(added, gaps, strict=True):
         new = cst.Arg(
             keyword=cst.Name(edit.name),
@@ -72,7 +80,7 @@ def edit_call(module: Module, call: cst.Call, edits: Sequence[Edit], moved: int)
 
 
 def _gaps(
-    module: Module, added: Sequence[AddArgument], removed: Sequence[ast.expr | ast.keyword], moved: int
+    module: Module, added: Sequence[AddArgument], removed: Sequence[ast.expr | ast.keyword], moved: int, freed: int
 ) -> list[BaseParenthesizableWhitespace | None]:
     """For each new argument what stands before it, where the line would get too wide; else None, as the call has it.
 
@@ -81,13 +89,14 @@ def _gaps(
         added: The arguments, all of one call.
         removed: Those that the call loses.
         moved: By how many columns the call moves right.
+        freed: How many columns are taken away behind it.
     """
     call = added[0].call
     present, lost = _left(module, call, removed)
     texts = [f"{each.name}={each.value}" for each in added]
     last_row = module.line_of(module.span(present[-1])[1]) if present else 0
     last_line = module.lines[last_row - 1].rstrip()
-    width = len(last_line) + moved - lost
+    width = len(last_line) + moved - lost - freed
     # Of several calls side by side in a line none can be broken well: it stays one.
     holders = (call, *module.ancestors(call))
     beside = (each for each in module.nodes(ast.Call) if each.lineno == last_row and each not in holders)
@@ -125,7 +134,7 @@ def columns(module: Module, added: AddArgument, removed: Sequence[ast.expr | ast
     if not present:
         return None
     text, last = f"{added.name}={added.value}", present[-1]
-    (gap,) = _gaps(module, [added], removed, 0)
+    (gap,) = _gaps(module, [added], removed, 0, 0)
     if gap is not None or _have_own_lines(present):
         first = last if gap is None else next(each for each in present if each.lineno == last.lineno)
         return module.column(first) + len(text)

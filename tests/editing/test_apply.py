@@ -222,6 +222,23 @@ def test_a_line_is_broken_where_a_wrap_makes_it_too_wide() -> None:
     assert edited(before, wrapped) == f"first\nwith w:\n    f({'x' * 106},\n      new=1234)\n"
 
 
+@pytest.mark.parametrize(
+    ("argument", "after"),
+    [
+        pytest.param("x" * 88, f"y = f({'x' * 88}, first=of_another)\n", id="with what goes, it fits"),
+        pytest.param("x" * 100, f"y = f({'x' * 100},\n      first=of_another)\n", id="it is too wide as well"),
+    ],
+)
+def test_what_goes_behind_a_call_makes_room_for_its_arguments(argument: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        whole = find(module, ast.Call)
+        call = find(module, ast.Attribute).value
+        assert isinstance(call, ast.Call)
+        return [AddArgument(module, call, "first", "of_another"), Replace(module, whole, "{made}", (("made", call),))]
+
+    assert edited(f"y = f({argument}).type_as(other)\n", edits) == after
+
+
 def test_arguments_come_in_the_order_of_the_edits_and_equal_ones_once() -> None:
     def edits(module: Module) -> list[Edit]:
         call = find(module, ast.Call)
