@@ -37,6 +37,15 @@ ITERATIONS = {
         "    net(x).sum().backward()\n    gc.collect()\n",
         5,
     ),
+    "a loop over something else within an iteration": (
+        "for x in loader:\n    net(x).sum().backward()\n    for name in names:\n        gc.collect()\n",
+        4,
+    ),
+    "a loop within the forward pass": (
+        "class Net(torch.nn.Module):\n    def forward(self, x):\n        for _ in range(4):\n            x = x * x\n"
+        "            gc.collect()\n        return x\n\nmodel = Net()\nfor x in loader:\n    net(model(x)).sum().backward()\n",
+        5,
+    ),
     "a loop that only evaluates": ("for x in loader:\n    net(x)\n    gc.collect()\n", 3),
 }
 
@@ -57,6 +66,13 @@ EPOCHS = {
     "the model is called after the batches": (
         "for epoch in range(9):\n    for x in loader:\n        net(x).sum().backward()\n"
         "    print(net(torch.ones(4)))\n    gc.collect()\n"
+    ),
+    "a loop over something else between epochs": (
+        "for epoch in range(9):\n    for x in loader:\n        net(x).sum().backward()\n"
+        "    for name in names:\n        gc.collect()\n"
+    ),
+    "a loop over something else before all": (
+        "for name in names:\n    gc.collect()\nfor x in loader:\n    net(x).sum().backward()\n"
     ),
     "the else of a loop": "for x in loader:\n    net(x).sum().backward()\nelse:\n    gc.collect()\n",
 }

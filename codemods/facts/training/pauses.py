@@ -141,7 +141,7 @@ def _ways(script: Script, module: Module, node: ast.AST, seen: set[ast.AST]) -> 
         if isinstance(above, ast.ExceptHandler):
             yield _Way(Rate.SELDOM, ())
             return
-        if isinstance(above, LOOPS) and repeats(above, below):
+        if isinstance(above, LOOPS) and repeats(above, below) and not _is_part_of_pass(script, module, above):
             rate = _rate(script, module, above)
             about = next((each for each in conditions if _is_about_it(script, module, each)), None)
             if rate is Rate.EACH and about is not None:
@@ -162,6 +162,12 @@ def _ways(script: Script, module: Module, node: ast.AST, seen: set[ast.AST]) -> 
             conditions.append(above)
         below = above
     yield _Way(Rate.SELDOM, ())
+
+
+def _is_part_of_pass(script: Script, module: Module, loop: ast.stmt) -> bool:
+    """Whether a loop over some things calls no model: how often it runs decides, as in ``forward``."""
+    events = script.whole.iterations.of(loop, module).of(EventKind.BACKWARD, EventKind.FORWARD)
+    return isinstance(loop, ast.For) and not events and not _makes_model(script, loop)
 
 
 def _rate(script: Script, module: Module, loop: ast.stmt) -> Rate:
