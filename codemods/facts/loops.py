@@ -143,11 +143,20 @@ def may_run(flow: Flow, entry: Module, module: Module, node: ast.AST) -> bool:
 
     A package brings modules along of whose classes nothing makes an object.
     """
-    return module is entry or _may_run(flow, module.function(node))
+    return module is entry or _may_run(flow, module.function(node), _commands(flow, entry))
 
 
-def _may_run(flow: Flow, function: Callee | None) -> bool:
-    """Whether a way leads to the function from code that is in none, or that libraries call."""
+@lasting  # each site of each other module asks
+def _commands(flow: Flow, entry: Module) -> frozenset[Callee]:
+    """The functions of a script that only defines them, which nothing calls: the package's setup says which to run."""
+    if any(flow.called(each) for each in entry.nodes(ast.Call) if entry.function(each) is None):
+        return frozenset()
+    functions = (each for each in entry.tree.body if isinstance(each, ast.FunctionDef))
+    return frozenset(each for each in functions if not flow.callers(each))
+
+
+def _may_run(flow: Flow, function: Callee | None, commands: frozenset[Callee]) -> bool:
+    """Whether a way leads to the function from code that is in none, from a command, or from a library."""
     needs: dict[Callee, list[set[Callee | None]]] = {}
     todo = [function]
     while todo:
@@ -155,7 +164,7 @@ def _may_run(flow: Flow, function: Callee | None) -> bool:
         if here is not None and here not in needs:
             needs[here] = _needs(flow, here)
             todo += [each for some in needs[here] for each in some]
-    running: set[Callee | None] = {None}
+    running: set[Callee | None] = {None, *commands}
     new = running
     while new:
         new = {

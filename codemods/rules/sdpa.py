@@ -188,7 +188,7 @@ def attend(q, k, v):
     weights = torch.softmax(q @ k.transpose(-2, -1) / q.size(-1) ** 0.5, dim=-1)
     return weights @ v, weights
 """,
-            because="the weights are used elsewhere, and the fused function does not return them (line 5)",
+            because="the weights are used elsewhere, and the fused function does not return them (line 6)",
         ),
     )
 

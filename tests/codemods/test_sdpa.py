@@ -354,11 +354,11 @@ WHOLE = (
     ' fused function zeros: fill with float("-inf") if no query is masked so'
 )
 LEFT = {
-    "weights are returned": (function("    w = s.softmax(-1)\n    return w @ v, w\n"), USED.format(8)),
+    "weights are returned": (function("    w = s.softmax(-1)\n    return w @ v, w\n"), USED.format(9)),
     "scores are printed": (function("    y = s.softmax(-1) @ v\n    print(s.max())\n    return y\n"), USED.format(9)),
     "a function inside reads weights": (
         function("    w = s.softmax(-1)\n    def drawn():\n        return w\n    return w @ v, drawn\n"),
-        USED.format(8),
+        USED.format(10),
     ),
     "the object keeps weights": (
         LAYER + "        self.kept = (q @ k.mT).softmax(-1)\n        return self.kept @ v\n",
@@ -370,9 +370,9 @@ LEFT = {
     ),
     "a branch drops weights that are returned": (
         function("    w = s.softmax(-1)\n    if flag is not None:\n        w = flag(w)\n    return w @ v, w\n"),
-        USED.format(8),
+        USED.format(11),
     ),
-    "weights have two uses": (function("    w = s.softmax(-1)\n    return w @ v + w @ mask\n"), USED.format(8)),
+    "weights have two uses": (function("    w = s.softmax(-1)\n    return w @ v + w @ mask\n"), USED.format(9)),
     "weights are deleted": (
         function("    w = s.softmax(-1)\n    y = w @ v\n    del s, w\n    return y\n"),
         USED.format(10),

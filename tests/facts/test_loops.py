@@ -138,3 +138,20 @@ def test_where_objects_of_a_class_and_its_subclasses_are_made() -> None:
     assert isinstance(class_, ast.ClassDef)
 
     assert [ast.unparse(each) for each in makings(known.flow, class_)] == ["A()", "B()"]
+
+
+@pytest.mark.parametrize(
+    ("train", "expected"),
+    [
+        pytest.param("def main():\n    other.f()\n", True, id="a command of its package calls what nothing else does"),
+        pytest.param("def main():\n    other.f()\ndef start():\n    main()\n", True, id="by way of another function"),
+        pytest.param(
+            "def main():\n    pass\ndef old():\n    other.f()\nmain()\n", False, id="a script that runs says what it runs"
+        ),
+        pytest.param("class Main:\n    def run(self):\n        other.f()\n", False, id="a class is no command"),
+    ],
+)
+def test_what_a_script_runs_that_only_defines_functions(train: str, *, expected: bool) -> None:
+    known, module, node = mark(f"import other\n{train}", other="def f():\n    MARK\n")
+
+    assert may_run(known.flow, known.module, module, node) is expected

@@ -114,7 +114,7 @@ class AttentionReader:
             if isinstance(above, ast.Assign) and [type(each) for each in above.targets] == [ast.Name]:
                 read = self._read_next(above, block)
                 if read is None:
-                    return self._why_conditional(above, block) or self._used(above)
+                    return self._why_conditional(above, block) or self._used(self._last_read(above, block))
                 node = read
                 continue
             if isinstance(above, (ast.Attribute, ast.List, ast.Tuple)):
@@ -147,6 +147,18 @@ class AttentionReader:
             if names:
                 return None
         return None
+
+    def _last_read(self, statement: ast.Assign, block: list[ast.stmt]) -> ast.AST:
+        """Where the block reads last what the statement gives a name, rather beside the product than in it."""
+        name = unparsed(statement.targets[0])
+        later = block[block.index(statement) + 1 :] if statement in block else []
+        reads = [each for one in later for each in _names(one).get(name, ()) if isinstance(each.ctx, ast.Load)]
+        above = {each: self.module.parent(each) for each in reads}
+        beside = [each for each in reads if not self._is_product(above[each], each)]
+        return max(beside or reads, key=lambda each: (each.lineno, each.col_offset), default=statement)
+
+    def _is_product(self, node: ast.AST | None, weights: ast.expr) -> bool:
+        return isinstance(node, ast.expr) and self._multiplied(node, weights) is not None
 
     def _why_conditional(self, statement: ast.Assign, block: list[ast.stmt]) -> Reason | None:
         """Why the weights that a statement gives a name are not known, where one branch changes them: drops some."""
