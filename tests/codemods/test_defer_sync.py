@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from kit import check_leaves, check_rewrites, check_silent
+from kit import check_leaves, check_rewrites, check_silent, run
 
+from codemods.codemod import Promise
 from codemods.rules.defer_sync import DeferSync
 from tests.training import run_script
 
@@ -588,6 +589,9 @@ def test_what_a_function_returns_on_the_cpu_is_left_for_that() -> None:
 
 
 NOT_IN_LOOPS = {
+    "nobody takes what the function returns": (
+        f"{STEP_FUNCTION}    print(loss.item())\n    return loss.item()\n\n\nfor x, y in batches:\n    step(x, y)\n"
+    ),
     "the function is called once": f"{STEP_FUNCTION}    return loss.item()\n\n\nprint(step(*batches[0]))\n",
     "few iterations call it": (
         f"{STEP_FUNCTION}    return loss.item()\n\n\nfor i, (x, y) in enumerate(batches):\n    model(x.to(device))\n"
@@ -606,3 +610,36 @@ NOT_IN_LOOPS = {
 @pytest.mark.parametrize("code", NOT_IN_LOOPS.values(), ids=NOT_IN_LOOPS)
 def test_what_is_not_returned_in_each_iteration_is_not_mentioned(code: str) -> None:
     check_silent(DeferSync, HEAD + code)
+
+
+COUNT = """\
+def train():
+    hits, seen = 0, 0
+{loop}        hits += out.argmax(1).eq(y){copied}.sum()
+        seen += len(y)
+    print("{{}}/{{}}, {{:.2f}}".format(hits, seen, {share}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("share", "promise"),
+    [
+        pytest.param("100. * hits", Promise.BITWISE, id="the count alone"),
+        pytest.param("100. * hits / seen", Promise.PRECISION, id="a share, which CUDA may round otherwise"),
+    ],
+)
+def test_a_count_is_not_copied_in_each_iteration(share: str, promise: Promise) -> None:
+    before, after = (
+        HEAD + COUNT.format(loop=LOOP, copied=copied, share=share) + "\ntrain()\n" for copied in (".cpu()", "")
+    )
+
+    check_rewrites(DeferSync, before, after)
+    assert [site.promise for site in run(DeferSync, before).sites] == [promise]
+    assert run_script(before) == run_script(after)
+
+
+def test_a_count_that_shows_where_it_is_stays_on_the_host() -> None:
+    code = COUNT.format(loop=LOOP, copied=".cpu()", share="hits") + "    return hits\n\ntrain()\n"
+    because = "'hits' is used as a tensor of the host (line {}): write hits.item() there"
+
+    check_leaves(DeferSync, HEAD + code, because.format(line_of(code, "return hits")))

@@ -146,7 +146,9 @@ def test_where_objects_of_a_class_and_its_subclasses_are_made() -> None:
         pytest.param("def main():\n    other.f()\n", True, id="a command of its package calls what nothing else does"),
         pytest.param("def main():\n    other.f()\ndef start():\n    main()\n", True, id="by way of another function"),
         pytest.param(
-            "def main():\n    pass\ndef old():\n    other.f()\nmain()\n", False, id="a script that runs says what it runs"
+            "def main():\n    pass\ndef old():\n    other.f()\nmain()\n",
+            False,
+            id="a script that runs says what it runs",
         ),
         pytest.param("class Main:\n    def run(self):\n        other.f()\n", False, id="a class is no command"),
     ],

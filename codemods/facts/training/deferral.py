@@ -15,6 +15,7 @@ from codemods.facts.loops import module_of
 from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.apart import other_device, why_apart
+from codemods.facts.training.deferred_copies import Copy, DeferredCopy, copied
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
 from codemods.facts.training.number_uses import use_in_passes, why_needed
@@ -44,12 +45,12 @@ def outcomes(script: Script) -> Iterator[Outcome]:
     found: dict[Loop, list[Reading]] = {}
     outside: list[Reading] = []
     for call in script.module.nodes(ast.Call):
-        one = reading(script.flow, script.module, call)
+        one = reading(script.flow, script.module, call) or copied(script.flow, script.module, call)
         if one is None:
             continue
         loop = step_loop(script.flow, script.module, call)
         if loop is None:
-            outside.append(one)
+            outside += [one] if not isinstance(one, Copy) else []
         elif rare_suite(script.module, loop, call) is None:
             found.setdefault(loop, []).append(one)
     for loop, readings in found.items():
@@ -67,6 +68,8 @@ def _why_returned(script: Script, one: Reading) -> Reason | None:
         return None
     for call in script.flow.callers(function):
         where = module_of(script.flow, call)
+        if isinstance(where.parent(call), ast.Expr):
+            continue  # nobody takes what it returns
         loop = step_loop(script.flow, where, call)
         if loop is not None and rare_suite(where, loop, call) is None:
             use = use_in_passes(where, loop, call, "it")
@@ -140,6 +143,8 @@ class _Iteration:
     def _deferral(self, total: Total, readings: tuple[Reading, ...]) -> Deferral:
         if total.made is not None:
             return DeferredTensor(self._flow, total, readings, self.script, total.made)
+        if all(isinstance(each, Copy) for each in readings):
+            return DeferredCopy(self._flow, total, readings)
         return (DeferredList if appended(total.additions[0]) else Deferral)(self._flow, total, readings)
 
     def _why_not(self, deferral: Deferral) -> Reason | None:
