@@ -48,7 +48,7 @@ class ForeachManualUpdate(Codemod):
         The loop does more with a parameter, or passes over some. What it goes through is not seen to be parameters of
         models, or two models are not seen to be of one make: ``zip`` ends with the shorter one, a list raises an error.
         Buffers are changed, too, of which some hold integers. A factor may be a tensor. The weights may be in 16
-        bits. An error would be caught. The loop runs once.
+        bits. An error would be caught. The loop runs once, or goes through a model that has no parameters.
 
     Results:
         The same values bit for bit where each operation is one of IEEE 754: to add, to subtract, to multiply, to clamp.
@@ -68,8 +68,8 @@ class ForeachManualUpdate(Codemod):
     phases = frozenset({Phase.OTHER})
     causes = words(
         """
-        error-caught graph-escapes integer-buffers no-name not-elementwise other-precision unknown-model
-        unknown-number unpaired-parameters used-outside
+        error-caught graph-escapes integer-buffers no-name not-elementwise nothing-to-gain other-precision
+        unknown-model unknown-number unpaired-parameters used-outside
         """
     )
     examples = (

@@ -12,7 +12,12 @@ from codemods.facts.training.manual_updates import manual_updates
 HEAD = """\
 import torch
 from torch import nn
+class Hash(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.randn(8, 8))
 net, other = nn.Linear(4, 4), nn.Linear(4, 4)
+nothing, hashing = nn.Sequential(nn.ReLU()), Hash()
 while True:
     net(torch.randn(2, 4)).sum().backward()
 """
@@ -38,6 +43,12 @@ def found(body: str) -> list[tuple[list[str], str]]:
         ),
         pytest.param(
             "for n, p in net.named_parameters(): p.data += len(n)", [([], "not-elementwise")], id="the name is used"
+        ),
+        pytest.param("for p in nothing.parameters(): p.data += 1", [(["nothing"], "nothing-to-gain")], id="of none"),
+        pytest.param(
+            "for p, q in zip(net.parameters(), hashing.parameters()): p.data += q.data",
+            [(["net", "hashing"], "nothing-to-gain")],
+            id="of one that has buffers alone",
         ),
         pytest.param("for p in net.parameters(recurse=False): p.data += 1", [([], "unknown-model")], id="only some"),
         pytest.param("for p in net.buffers(): p += 1", [([], "integer-buffers")], id="buffers"),

@@ -46,7 +46,7 @@ def computes_no_graph(flow: Flow, call: ast.Call) -> bool:
     values = without_none(flow.values(call.func))
     return bool(values) and all(
         kind(flow, each) is Kind.MODEL
-        and (_is_without_parameters(flow, each) or (_is_frozen(flow, each) and _is_given_plain(flow, call)))
+        and (is_without_parameters(flow, each) or (_is_frozen(flow, each) and _is_given_plain(flow, call)))
         for each in values
     )
 
@@ -61,7 +61,8 @@ def _is_given_plain(flow: Flow, call: ast.Call) -> bool:
 
 
 @lasting
-def _is_without_parameters(flow: Flow, value: Value) -> bool:
+def is_without_parameters(flow: Flow, value: Value) -> bool:
+    """Whether the model surely has no parameters: it has buffers at most."""
     return all(_has_none(flow, each) for each in Model(flow, value).layers)
 
 

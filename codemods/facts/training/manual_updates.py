@@ -15,6 +15,7 @@ from codemods.facts.models.alike import Alike
 from codemods.facts.precision.presence import other_precision
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.elementwise import Column, Elementwise, NoFormError, Step, operands
+from codemods.facts.training.graphless import is_without_parameters
 from codemods.facts.training.modes import Modes
 from codemods.library.kinds import Kind, kind
 
@@ -155,11 +156,22 @@ class _Reader:
     # What is against it.
 
     def _obstacles(self, found: ManualUpdate) -> Iterator[Reason | None]:
+        yield self._why_empty(found)
         yield self._why_not_paired(found)
         yield self._why_read_later()
         yield self._why_graph(found)
         yield self._why_caught()
         yield self._why_half()
+
+    def _why_empty(self, found: ManualUpdate) -> Reason | None:
+        """That a loop over no parameters does nothing, where functions for lists raise an error."""
+        for owner in found.owners.values():
+            values = without_none(self._flow.values(owner))
+            if any(is_without_parameters(self._flow, each) for each in values):
+                shown = self._module.code(owner)
+                text = f"{shown} has no parameters to change ({HERE}), and an empty list raises an error"
+                return Reason("nothing-to-gain", text, (at(self._module, self._loop),))
+        return None
 
     def _why_half(self) -> Reason | None:
         cast = self._cast_to_16_bits()
