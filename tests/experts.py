@@ -11,6 +11,7 @@ in docs/measured.md from it. Each answer is kept as soon as it is there. ``--tab
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from tests.gpu.calls import commit
-from tests.gpu.scripts import SCRIPTS
+from tests.gpu.scripts import SCRIPTS, length
 from tests.gpu.tables import MISSING
 
 if TYPE_CHECKING:
@@ -37,19 +38,49 @@ Values: TypeAlias = "dict[str, Any]"
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "docs" / "records" / "experts.json"
 DOCUMENT = ROOT / "docs" / "measured.md"
+SIZES = {
+    "tabular_mlp": length("--rows 20000 --epochs 6", "20000", 6 * 63),
+    "text_lstm": length(
+        "--train-lines 800 --test-lines 200 --epochs 3 --embedding-dim 64 --hidden-dim 32 --lr 1e-2 --dropout 0.2"
+        " --batch-size 16 --max-len 32",
+        "800 200",
+        3 * 50,
+    ),
+    "unet_segmentation": length(
+        "--size 32 --train-images 120 --val-images 24 --batch-size 4 --base-channels 4 --epochs 5 -l 0.002",
+        "--sizes 120 24 32",
+        5 * 30,
+    ),
+    "gpt": length(
+        "--model tiny --tokens 200000 --batch-size 8 --max-iters 150 --warmup-iters 10 --lr 3e-3 --eval-interval 50"
+        " --eval-iters 5",
+        "512 200000 10000",
+        150,
+    ),
+    "mnist_cnn": length("--samples 3000 --test-samples 500 --epochs 3", "3000 500", 3 * 38),
+    "mnist_feedforward": length("--samples 6000 --test-samples 1000 --epochs 5", "6000 1000", 5 * 94),
+    "jpeg_resnet": length(
+        "--size 32 --samples 240 --val-samples 48 --batch-size 16 --epochs 2 --lr 0.003",
+        "--samples 240 --val-samples 48 --size 32",
+        2 * 15,
+    ),
+}
+"""How much of each script's work is done: naive texts train for about as long as they take to start."""
+PAIRS = "4"
+"""As few as give an interval: fourteen comparisons share the time."""
 TEXTS = {"fast": "rewritten", "expert": "expert"}
 """What is compared with ``naive.py``, and how the table calls it."""
 SHORTEST = 20.0
 """Seconds below which a comparison says nothing, and is not begun."""
-RUNNING = 0.5
-"""How much of a comparison's time it is told to take: to start its processes takes the rest."""
+GRANTED = 1.2
+"""How much of its part of the time a comparison is told to take: most need less, and the others get what is left."""
 PATIENCE = 2.5
 """How many times its part of the time a comparison may take before it is interrupted."""
 LONGEST = "90"
 """Seconds that one run may take: a part of the time budget, which is short, ends runs that just start slowly."""
 ENDING = 20.0
 """Seconds that an interrupted comparison has to say what it knows."""
-_COLUMNS = ("script", "text", "whole run", "iteration", "seconds", "pairs", "result")
+_COLUMNS = ("script", "text", "whole run", "iteration", "seconds", "pairs", "of the expert's speed", "result")
 _TABLE = re.compile(r"(?<=<!-- experts -->\n).*?(?=\n<!-- end of experts -->)", re.DOTALL)
 _KEPT = ("exit_code", "run", "speed", "equality", "pairs", "sized", "ratios", "summary", "reason")
 
@@ -58,9 +89,9 @@ def command(script: Script, text: str, data: Path, seconds: float) -> list[str]:
     """The comparison of one text with the naive one, in so many seconds."""
     folder = Path("fixtures") / script.name
     files = [str(folder / f"{each}.py") for each in ("naive", text)]
-    asked = ["--device", "cpu", "--pairs", "16", "--time-budget", f"{seconds:.0f}", "--timeout", LONGEST]
+    asked = ["--device", "cpu", "--full", "--pairs", PAIRS, "--time-budget", f"{seconds:.0f}", "--timeout", LONGEST]
     asked += ["--format", "json"]
-    given = ["--data", str(data), *script.small.arguments]
+    given = ["--data", str(data), *SIZES[script.name].arguments]
     return [sys.executable, "-m", "autotune_rewrite", "verify", *files, *asked, "--", *given]
 
 
@@ -74,7 +105,7 @@ def measured(script: Script, text: str, data: Path, seconds: float, left: float)
         seconds: That the comparison should take.
         left: That it can take at most.
     """
-    asked = command(script, text, data, seconds * RUNNING)
+    asked = command(script, text, data, seconds * GRANTED)
     words = (word.replace(str(data), "DIRECTORY") for word in asked[3:])
     found = {"script": script.name, "text": text, "command": " ".join(("torchfast", *words))}
     said, error = _said(asked, min(seconds * PATIENCE, left))
@@ -139,7 +170,9 @@ def measure(only: Sequence[str], budget: float, record: Path) -> None:
 
 def _make(script: Script, data: Path) -> None:
     maker = ROOT / "fixtures" / script.name / "make_data.py"
-    subprocess.run([sys.executable, str(maker), str(data), *script.small.data], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, str(maker), str(data), *SIZES[script.name].data], check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def _result(found: Values) -> str:
@@ -152,7 +185,13 @@ def table(record: Values | None) -> str:
     """The comparisons of a record in Markdown, and what they were measured with."""
     if record is None:
         return "Not measured yet."
-    rows = [_COLUMNS, ("---",) * len(_COLUMNS), *map(_row, record["comparisons"])]
+    found = record["comparisons"]
+    experts = {each["script"]: each for each in found if each["text"] == "expert"}
+    rows = [
+        _COLUMNS,
+        ("---",) * len(_COLUMNS),
+        *(_row(each, _beside(each, experts.get(each["script"], each))) for each in found),
+    ]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([_setting(record), "", *lines])
 
@@ -166,17 +205,38 @@ def _setting(record: Values) -> str:
         f"{known.get('cpus', MISSING)} cores",
         f"load {record['load']} before",
     ]
+    sizes = {each.name: " ".join(SIZES[each.name].arguments) for each in SCRIPTS}
+    runs = [each for each in record["comparisons"] if "command" in each]
+    if not all(each["command"].endswith(sizes[each["script"]]) for each in runs):
+        parts.append("other sizes than `SIZES` has today")
     return f"Measured with {', '.join(parts)}."
 
 
-def _row(found: Values) -> tuple[str, ...]:
+def _beside(found: Values, expert: Values) -> str:
+    """How fast the text is beside the expert's, as a whole and in an iteration; nothing of the expert's own."""
+    if expert is found:
+        return ""
+    said = []
+    for each, name in (("run", ""), ("iteration", "iteration ")):
+        one, other = ((side.get("ratios") or {}).get(each) or {} for side in (found, expert))
+        if one.get("estimate") is None or other.get("estimate") is None:
+            continue
+        middle, spread = one["estimate"] / other["estimate"], ""
+        if None not in (one["low"], one["high"], other["low"], other["high"]):
+            half = math.hypot(*(math.log(side["high"] / side["low"]) / 2 for side in (one, other)))
+            spread = f" ({middle / math.exp(half):.0%} to {middle * math.exp(half):.0%})"
+        said.append(f"{name}{middle:.0%}{spread}".replace("%", " %"))
+    return ", ".join(said) or MISSING
+
+
+def _row(found: Values, beside: str) -> tuple[str, ...]:
     head = (f"`{found['script']}`", TEXTS[found["text"]])
     if "problem" in found:
-        return (*head, MISSING, MISSING, MISSING, MISSING, found["problem"].replace("|", "/"))
+        return (*head, MISSING, MISSING, MISSING, MISSING, beside, found["problem"].replace("|", "/"))
     ratios, seconds = found["ratios"] or {}, found["seconds"]
     whole, iteration = (_ratio(ratios.get(each) or {}) for each in ("run", "iteration"))
     times = " → ".join(MISSING if each is None else f"{each:.1f}" for each in seconds.values())
-    return (*head, whole, iteration, times, str(found["pairs"]), _result(found))
+    return (*head, whole, iteration, times, str(found["pairs"]), beside, _result(found))
 
 
 def _ratio(ratio: Values) -> str:

@@ -114,11 +114,42 @@ def test_the_table() -> None:
     assert experts.table({"commit": "abc", "load": 0.1, "comparisons": [known, failed]}) == (
         "Measured with commit abc, torch 2.15.0, Python 3.11.7, 2 cores, load 0.1 before.\n"
         "\n"
-        "| script | text | whole run | iteration | seconds | pairs | result |\n"
-        "| --- | --- | --- | --- | --- | --- | --- |\n"
-        "| `gpt` | rewritten | 2.01 (1.90 to 2.10) | 3.00 | 8.0 → 4.0 | 8 | faster, results equal |\n"
-        f"| `gpt` | expert | {' | '.join(MISSING * 4)} | no answer in time |"
+        "| script | text | whole run | iteration | seconds | pairs | of the expert's speed | result |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        f"| `gpt` | rewritten | 2.01 (1.90 to 2.10) | 3.00 | 8.0 → 4.0 | 8 | {MISSING} | faster, results equal |\n"
+        f"| `gpt` | expert | {' | '.join(MISSING * 4)} |  | no answer in time |"
     )
+
+
+def test_the_table_says_how_fast_the_rewritten_text_is_beside_the_experts() -> None:
+    sides = [
+        {**ANSWER, "script": "gpt", "text": text, "seconds": {"original": 8.0, "rewritten": 4.0}, "ratios": ratios}
+        for text, ratios in (
+            ("fast", {"run": {"estimate": 1.8, "low": 1.6, "high": 2.025}, "iteration": {"estimate": 3.0}}),
+            ("expert", {"run": {"estimate": 2.0, "low": 2.0, "high": 2.0}, "iteration": {"estimate": 4.0}}),
+        )
+    ]
+    for side in sides:
+        side["ratios"]["iteration"].update(low=None, high=None)
+
+    rows = experts.table({"commit": "abc", "load": 0.1, "comparisons": sides}).splitlines()[-2:]
+
+    assert rows[0].endswith("| 90 % (80 % to 101 %), iteration 75 % | faster, results equal |")
+    assert rows[1].endswith("|  | faster, results equal |")
+
+
+def test_the_table_says_where_it_was_measured_at_other_sizes() -> None:
+    size = " ".join(experts.SIZES["gpt"].arguments)
+    for command, is_told in ((f"torchfast verify -- {size}", False), ("torchfast verify -- --model small", True)):
+        found = {"script": "gpt", "text": "fast", "problem": "busy", "command": command}
+
+        said = experts.table({"commit": "abc", "load": 0.1, "comparisons": [found]}).splitlines()[0]
+
+        assert ("other sizes" in said) is is_told
+
+
+def test_each_script_has_a_size() -> None:
+    assert experts.SIZES.keys() == {each.name for each in SCRIPTS}
 
 
 def test_the_document_has_the_table_of_the_record() -> None:

@@ -81,7 +81,7 @@ class Script:
         return found
 
 
-def _length(arguments: str, data: str, backwards: int) -> Length:
+def length(arguments: str, data: str, backwards: int) -> Length:
     return Length(tuple(arguments.split()), tuple(data.split()), backwards)
 
 
@@ -90,29 +90,29 @@ SCRIPTS = (
     # Decoding and cropping a picture takes about 2 ms of a core, training on a batch about 10 ms of the GPU.
     Script(
         "jpeg_resnet",
-        small=_length(
+        small=length(
             "--size 32 --samples 480 --val-samples 80 --batch-size 16 --epochs 2 --lr 0.003",
             "--samples 480 --val-samples 80 --size 32",
             2 * 30,
         ),
-        smoke=_length(
+        smoke=length(
             "--epochs 1 --samples 1240 --val-samples 240 --batch-size 64 --lr 0.025",
             "--samples 1240 --val-samples 240",
             20,
         ),
-        measured=_length(
+        measured=length(
             "--epochs 2 --samples 1512 --val-samples 240 --batch-size 64 --lr 0.025",
             "--samples 1512 --val-samples 240",
             2 * 24,
         ),
-        whole=_length(
+        whole=length(
             "--epochs 5 --samples 5096 --val-samples 496 --batch-size 64 --lr 0.025",
             "--samples 5096 --val-samples 496",
             5 * 80,
         ),
         seconds=Seconds(naive=17, default=42, expert=14, compiling=74),
         dissected=Dissected(
-            _length(
+            length(
                 "--epochs 1 --samples 1512 --val-samples 112 --batch-size 64 --lr 0.025",
                 "--samples 1512 --val-samples 112",
                 24,
@@ -125,13 +125,13 @@ SCRIPTS = (
     # An image takes 52 µs of a core, and a batch perhaps half a millisecond of launching kernels.
     Script(
         "mnist_feedforward",
-        small=_length("--samples 1920 --test-samples 320 --epochs 4 --log-interval 10", "1920 320", 4 * 30),
-        smoke=_length("--samples 1256 --test-samples 232 --epochs 1 --log-interval 10", "1256 232", 20),
-        measured=_length("--samples 30000 --test-samples 5000 --epochs 2", "30000 5000", 2 * 469),
-        whole=_length("", "60000 10000", 5 * 938),
+        small=length("--samples 1920 --test-samples 320 --epochs 4 --log-interval 10", "1920 320", 4 * 30),
+        smoke=length("--samples 1256 --test-samples 232 --epochs 1 --log-interval 10", "1256 232", 20),
+        measured=length("--samples 30000 --test-samples 5000 --epochs 2", "30000 5000", 2 * 469),
+        whole=length("", "60000 10000", 5 * 938),
         seconds=Seconds(naive=11, default=13, expert=2, compiling=6),
         dissected=Dissected(
-            _length("--samples 15000 --test-samples 2500 --epochs 2", "15000 2500", 2 * 235),
+            length("--samples 15000 --test-samples 2500 --epochs 2", "15000 2500", 2 * 235),
             seconds=7,
             compiling=15,
             batches={512: ("--batch-size", "512")},
@@ -140,39 +140,39 @@ SCRIPTS = (
     # An image takes 52 µs of a core here, too. A fifth of those to train on is for validation.
     Script(
         "mnist_cnn",
-        small=_length("--samples 2000 --test-samples 320 --epochs 2 --lr 0.003", "2000 320", 2 * 25),
-        smoke=_length("--samples 1570 --test-samples 232 --epochs 1", "1570 232", 20),
-        measured=_length("--samples 37500 --test-samples 5000 --epochs 2", "37500 5000", 2 * 469),
-        whole=_length("--samples 59990", "59990 10000", 5 * 750),
+        small=length("--samples 2000 --test-samples 320 --epochs 2 --lr 0.003", "2000 320", 2 * 25),
+        smoke=length("--samples 1570 --test-samples 232 --epochs 1", "1570 232", 20),
+        measured=length("--samples 37500 --test-samples 5000 --epochs 2", "37500 5000", 2 * 469),
+        whole=length("--samples 59990", "59990 10000", 5 * 750),
         seconds=Seconds(naive=12, default=6, expert=3, compiling=13),
     ),
     # 16,384 tokens at 0.86 GFLOP each are 14 TFLOP: about 0.4 s in fp32.
     Script(
         "gpt",
-        small=_length(
+        small=length(
             "--model tiny --tokens 200000 --batch-size 8 --max-iters 100 --warmup-iters 10 --lr 3e-3"
             " --eval-interval 50 --eval-iters 5",
             "512 200000 10000",
             100,
         ),
-        smoke=_length(
+        smoke=length(
             "--model base --tokens 1000000 --max-iters 20 --warmup-iters 2 --eval-interval 10 --eval-iters 2",
             "50257 1000000 50000",
             20,
         ),
-        measured=_length(
+        measured=length(
             "--model base --tokens 1000000 --max-iters 24 --warmup-iters 5 --eval-interval 24 --eval-iters 1",
             "50257 1000000 50000",
             24,
         ),
-        whole=_length(
+        whole=length(
             "--model base --max-iters 150 --warmup-iters 10 --eval-interval 50 --eval-iters 5",
             "50257 20000000 1000000",
             150,
         ),
         seconds=Seconds(naive=16, default=25, expert=15, compiling=60),
         dissected=Dissected(  # about 30 million parameters
-            _length(
+            length(
                 "--model small --tokens 1000000 --batch-size 32 --max-iters 40 --warmup-iters 10 --eval-interval 40"
                 " --eval-iters 1",
                 "8192 1000000 50000",
@@ -187,17 +187,17 @@ SCRIPTS = (
     # 328 GFLOP an image: perhaps 70 ms of the GPU for a batch, and 45 ms of a core to read it.
     Script(
         "unet_segmentation",
-        small=_length(
+        small=length(
             "--size 32 --train-images 120 --val-images 24 --batch-size 4 --base-channels 4 --epochs 3 -l 0.002",
             "--sizes 120 24 32",
             3 * 30,
         ),
-        smoke=_length("--epochs 1 --train-images 316 --val-images 28", "--sizes 316 28 256", 20),
-        measured=_length("--epochs 2 --train-images 380 --val-images 28", "--sizes 380 28 256", 2 * 24),
-        whole=_length("--epochs 4 --train-images 1596 --val-images 156", "--sizes 1596 156 256", 4 * 100),
+        smoke=length("--epochs 1 --train-images 316 --val-images 28", "--sizes 316 28 256", 20),
+        measured=length("--epochs 2 --train-images 380 --val-images 28", "--sizes 380 28 256", 2 * 24),
+        whole=length("--epochs 4 --train-images 1596 --val-images 156", "--sizes 1596 156 256", 4 * 100),
         seconds=Seconds(naive=12, default=45, expert=10, compiling=80),
         dissected=Dissected(
-            _length("--epochs 1 --train-images 380 --val-images 28", "--sizes 380 28 256", 24),
+            length("--epochs 1 --train-images 380 --val-images 28", "--sizes 380 28 256", 24),
             seconds=8,
             compiling=60,
         ),
@@ -205,24 +205,24 @@ SCRIPTS = (
     # A review takes 23 µs of a core; what the LSTM takes, 10 to 15 ms a batch, is a guess.
     Script(
         "text_lstm",
-        small=_length(
+        small=length(
             "--train-lines 800 --test-lines 200 --epochs 2 --embedding-dim 64 --hidden-dim 32 --lr 1e-2 --dropout 0.2"
             " --batch-size 16 --max-len 32",
             "800 200",
             2 * 50,
         ),
-        smoke=_length("--train-lines 1256 --test-lines 616 --epochs 1", "1256 616", 20),
-        measured=_length("--train-lines 10000 --test-lines 1256 --epochs 2", "10000 1256", 2 * 157),
-        whole=_length("--train-lines 39984", "39984 10000", 5 * 625),
+        smoke=length("--train-lines 1256 --test-lines 616 --epochs 1", "1256 616", 20),
+        measured=length("--train-lines 10000 --test-lines 1256 --epochs 2", "10000 1256", 2 * 157),
+        whole=length("--train-lines 39984", "39984 10000", 5 * 625),
         seconds=Seconds(naive=23, default=24, expert=3),
     ),
     # A row takes 10 µs of a core, a batch perhaps a millisecond of launching kernels.
     Script(
         "tabular_mlp",
-        small=_length("--rows 20000 --epochs 2", "20000", 2 * 63),
-        smoke=_length("--rows 6300 --epochs 1", "6300", 20),
-        measured=_length("--rows 100000 --epochs 2", "100000", 2 * 313),
-        whole=_length("--rows 199900", "199900", 10 * 625),
+        small=length("--rows 20000 --epochs 2", "20000", 2 * 63),
+        smoke=length("--rows 6300 --epochs 1", "6300", 20),
+        measured=length("--rows 100000 --epochs 2", "100000", 2 * 313),
+        whole=length("--rows 199900", "199900", 10 * 625),
         seconds=Seconds(naive=9, default=21, expert=2, compiling=20),
     ),
 )
