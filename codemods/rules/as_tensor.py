@@ -19,7 +19,7 @@ from codemods.facts.data.array_obstacles import (
 )
 from codemods.facts.data.arrays import Arrays
 from codemods.facts.data.conversions import Form, conversions
-from codemods.facts.data.number_likes import is_list, is_number, is_tensor
+from codemods.facts.data.number_likes import is_list, is_number, is_number_or_tensor, is_tensor
 from codemods.facts.reason import Reason
 from codemods.library.sources import measured
 
@@ -173,7 +173,8 @@ for i in range(100):
         if array is None and items is None and not of_tensor:
             if is_list(flow, data):
                 return self._of_unknown_list(conversion)
-            return self._left(conversion, why_unknown(conversion))
+            is_known = is_number_or_tensor(flow, data)
+            return None if is_known else self._left(conversion, why_unknown(conversion))
         reason = why_no_call(conversion)
         if reason is not None:
             return self._left(conversion, reason)
@@ -184,7 +185,7 @@ for i in range(100):
     def _of_array(self, conversion: Conversion, array: Array) -> Finding:
         module, call, torch = conversion.module, conversion.call, conversion.torch
         if conversion.form is Form.LEGACY:
-            reason = why_not_of_legacy(array)
+            reason = why_not_of_legacy(conversion, array)
             if reason is not None:
                 return self._left(conversion, reason)
             edits: list[Edit] = [Replace(module, call.func, f"{torch}.as_tensor")]

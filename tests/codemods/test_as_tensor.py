@@ -169,6 +169,13 @@ def test_it_is_made_without_a_copy(before: str, after: str) -> None:
     check_rewrites(AsTensor, HEAD + LOOP + before, HEAD + LOOP + after)
 
 
+def may_be_size(data: str, number_format: str = "float32") -> str:
+    return (
+        f"'{data}' may be a single integer, of which the legacy constructor makes a size:"
+        f" write torch.as_tensor(…, dtype=torch.{number_format}) if it is an array"
+    )
+
+
 def left_elsewhere(name: str) -> str:
     return f"the tensor would share its memory with '{name}', which is used elsewhere"
 
@@ -222,11 +229,11 @@ LEFT = {
     "what may be a tensor times an array": ("    x = torch.tensor(np.ones(3) * load(i))\n", NOT_KNOWN),
     "a whole number of which the legacy constructor makes a size": (
         "    x = torch.Tensor(np.array(i))\n",
-        "a single integer would be a size to the legacy constructor",
+        may_be_size("np.array(i)"),
     ),
     "an item that may be a whole number": (
         "    a = np.arange(3)\n    x = torch.FloatTensor(a[i])\n",
-        "a single integer would be a size to the legacy constructor",
+        may_be_size("a[i]"),
     ),
     "a list that may be empty": (
         "    rs = []\n    for j in range(i):\n        rs.append(np.ones(3))\n    x = torch.tensor(rs)\n",
@@ -437,7 +444,7 @@ def test_an_array_of_a_list_is_no_single_integer() -> None:
 @pytest.mark.parametrize("given", ["a.numpy()[0]", "np.abs(a.numpy())", "np.random.randint(2, size=n)"])
 def test_what_may_be_a_single_integer(given: str) -> None:
     code = HEAD + f"def pick(a, n):\n    for i in range(3):\n        print(torch.Tensor({given}))\n"
-    check_leaves(AsTensor, code, "a single integer would be a size to the legacy constructor")
+    check_leaves(AsTensor, code, may_be_size(given))
 
 
 def test_a_method_that_may_return_something_else_is_not_followed() -> None:
@@ -1158,10 +1165,21 @@ def test_a_legacy_constructor_of_any_format(legacy: str, shared: str) -> None:
             "numbers of int64 may be refused as int32 one by one, and are cut as a whole",
             id="integers that may be too large",
         ),
-        pytest.param(
-            "LongTensor(np.asarray(i))", "a single integer would be a size to the legacy constructor", id="a size"
-        ),
+        pytest.param("LongTensor(np.asarray(i))", may_be_size("np.asarray(i)", "int64"), id="a size"),
     ],
 )
 def test_a_legacy_constructor_that_may_make_something_else(call: str, because: str) -> None:
     check_leaves(AsTensor, f"{HEAD}{LOOP}    x = torch.{call}\n", because)
+
+
+def test_nothing_is_said_of_what_is_a_number_here_and_a_tensor_there() -> None:
+    code = f"""\
+import argparse
+{HEAD}parser = argparse.ArgumentParser()
+parser.add_argument("--alpha", type=float, default=0.2)
+alpha = parser.parse_args().alpha
+for i in range(9):
+    print(torch.tensor(alpha))
+    alpha = torch.ones(1).exp()
+"""
+    check_silent(AsTensor, code)

@@ -147,7 +147,7 @@ def test_why_the_old_class_stays(made: str, expected: str | None) -> None:
     array = found.arrays.array(found.module, found.data)
 
     assert array is not None
-    reason = why_not_of_legacy(array)
+    reason = why_not_of_legacy(found, array)
     assert (reason and reason.code) == expected
 
 

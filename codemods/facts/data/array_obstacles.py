@@ -64,14 +64,19 @@ def why_no_call(conversion: Conversion) -> Reason | None:
     return None
 
 
-def why_not_of_legacy(array: Array) -> Reason | None:
+def why_not_of_legacy(conversion: Conversion, array: Array) -> Reason | None:
     """Why ``torch.Tensor(a)`` is not ``as_tensor`` of an array, which shares memory wherever that does.
 
     ``torch.Tensor(np.array(3))`` has three elements, as ``torch.Tensor(3)`` has.
     """
     if array.has_axes or array.is_float or (array.format or "").startswith("float"):
         return None
-    return Reason("other-result", "a single integer would be a size to the legacy constructor")
+    data = ast.unparse(conversion.data)
+    shown = f"'{data}'" if len(data) <= _LONG else "what it is given"
+    text = f"{shown} may be a single integer, of which the legacy constructor makes a size:"
+    return Reason(
+        "other-result", text, remedy=f"write torch.as_tensor(…, dtype=torch.{conversion.format}) if it is an array"
+    )
 
 
 def why_not_of_array(conversion: Conversion, array: Array) -> Reason | None:

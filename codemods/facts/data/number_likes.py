@@ -24,6 +24,7 @@ from codemods.library.kinds import Kind, kind
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
     from codemods.facts.data.arrays import Arrays
 
 _SIZES = words("shape ndim")
@@ -62,13 +63,17 @@ def is_number(arrays: Arrays, flow: Flow, module: Module, node: ast.expr) -> boo
         ):
             return True
     values = flow.values(node)
-    return _is_size(flow, node) or (
-        bool(values)
-        and all(
-            isinstance(each, (Literal, Choice)) or (isinstance(each, Plain) and each.name == "a number")
-            for each in values
-        )
-    )
+    return _is_size(flow, node) or (bool(values) and all(map(_is_plain, values)))
+
+
+def _is_plain(value: Value) -> bool:
+    return isinstance(value, (Literal, Choice)) or (isinstance(value, Plain) and value.name == "a number")
+
+
+def is_number_or_tensor(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is a number in some cases and a tensor in others, and an array in none."""
+    values = without_none(flow.values(node))
+    return bool(values) and all(_is_plain(each) or isinstance(each, (HostTensor, MovedTensor)) for each in values)
 
 
 def _is_size(flow: Flow, node: ast.expr) -> bool:
