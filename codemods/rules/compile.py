@@ -11,8 +11,10 @@ from codemods.editing.values import AddElse, Insert, Replace
 from codemods.facts.cost.worth import worth
 from codemods.facts.models.candidates import InPlace, NotCompiled, SecondName, Unreplicated, Wanted, candidates
 from codemods.facts.models.compilability import draws
+from codemods.facts.models.growing_inputs import grown
 from codemods.facts.models.obstacles import compiles_already
 from codemods.facts.models.preparation import condition, last_preparation, under
+from codemods.facts.reason import HERE, Words, at
 from codemods.library.sources import measured
 
 if TYPE_CHECKING:
@@ -20,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
-    from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
     from codemods.facts.models.candidates import Placed
     from codemods.facts.script import Script
 
 _MESSAGE = "each operation of {} is launched from Python, and none are fused"
 _DRAWING = "; compiled, any dropout or noise in it draws other random numbers"
+_AGAIN = f"; where its input grows ({HERE}), it is compiled once more"
 _BESIDE = "; nn.DataParallel copies it in each iteration, where it is left as it is"
 _SECOND_NAME = (2, 0)
 """The torch that has ``torch.compile``; a model's own method came later."""
@@ -246,7 +248,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             line = f"{module.code(each.home.name)}.compile({self._mode(script)})"
             if line not in calls:
                 calls.append(line)
-        message, drawing = _message(module, candidate.models)
+        message, drawing = _message(script, candidate.models)
         code = "\n".join(under(test, calls) for test, calls in lines.items())
         made = Insert(module, anchor, code, "after")
         return self.rewrites(module, candidate.site, message, made, redraws=drawing, gain=self._gain)
@@ -263,7 +265,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             edit: Edit = Insert(module, after, under(test, [line]), "after")
         else:
             edit = AddElse(module, choice, line, test)
-        message, drawing = _message(module, [candidate.model])
+        message, drawing = _message(script, [candidate.model])
         return self.rewrites(module, candidate.site, f"{message}{_BESIDE}", edit, redraws=drawing, gain=self._gain)
 
     def _with_two_names(self, script: Script, candidate: SecondName) -> Finding:
@@ -273,17 +275,20 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         compiled = f"{candidate.compile}({candidate.uncompiled}{self._mode(script, ', ')})"
         code = f"{candidate.name} = {compiled}" + (f" if {test} else {candidate.uncompiled}" if test else "")
         calls = [Replace(module, one.func, candidate.name) for _, one in model.calls]
-        message, drawing = _message(module, [candidate.model])
+        message, drawing = _message(script, [candidate.model])
         made = Insert(module, home.anchor, code, "after")
         found = self.rewrites(module, candidate.site, message, made, *calls, redraws=drawing, gain=self._gain)
         return replace(found, since=_SECOND_NAME)
 
 
-def _message(module: Module, models: Sequence[Placed]) -> tuple[str, bool]:
-    """Why they are slow, and whether compiling them changes what they draw."""
+def _message(script: Script, models: Sequence[Placed]) -> tuple[str, bool]:
+    """Why they are slow and what compiling them entails, and whether it changes what they draw."""
     drawing = any(draws(each.model.model) for each in models)
-    names = _listed([module.code(each.home.name) for each in models])
-    return _MESSAGE.format(names) + (_DRAWING if drawing else ""), drawing
+    names = _listed([script.module.code(each.home.name) for each in models])
+    called = (grown(script.flow, each.model.model.value) for each in models)
+    growing = next(filter(None, called), None)
+    again = Words(_AGAIN, (at(*growing),)).said(script.module).text if growing is not None else ""
+    return _MESSAGE.format(names) + (_DRAWING if drawing else "") + again, drawing
 
 
 def _listed(names: Sequence[str]) -> str:

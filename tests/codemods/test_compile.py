@@ -2018,3 +2018,15 @@ def test_a_model_is_compiled_where_it_is_trained_whatever_another_script_does_wi
 
     changed = {each.path: each.after for each in results if isinstance(each, Rewrite) and each.after != each.before}
     assert changed == {"nets.py": nets.replace("    return model\n", "    model.compile()\n    return model\n")}
+
+
+def test_it_is_said_that_inputs_which_grow_compile_once_more() -> None:
+    generating = (
+        "with torch.no_grad():\n    for _ in range(9):\n        y = model(text)\n"
+        "        text = torch.cat([text, y[:, -1:]], dim=1)\n"
+    )
+    code = HEAD + "model = Net().to(device)\n" + TRAINING + generating
+    (site,) = run(Compile, code).sites
+
+    assert site.rewrites
+    assert site.message.endswith(f"; where its input grows (line {code.count(chr(10)) - 1}), it is compiled once more")
