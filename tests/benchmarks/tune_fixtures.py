@@ -3,7 +3,8 @@
 ``OMP_NUM_THREADS=1 python -m tests.benchmarks.tune_fixtures`` on a machine of which nothing else is wanted writes
 ``docs/records/tune.json``: for each fixture what was kept and its ratio in fresh runs; for some of them every combination
 of the four changes that gain most alone, each measured beside the original in pairs, and the best of them beside what was
-kept. The file is written after each part, so that what was measured stays where the rest is ended.
+kept. The file is written after each part, so that what was measured stays where the rest is ended; at the end the table of
+``docs/measured.md`` is. ``--table`` measures nothing and writes the table.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ EXHAUSTIVE = ("digits_args", "digits_cnn", "digits_feedforward")
 MOST = 4
 """Changes that are combined: 15 combinations."""
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+DOCUMENT = ROOT / "docs" / "measured.md"
+TABLE = re.compile(r"(?<=<!-- tune -->\n).*?(?=\n<!-- end of tune -->)", re.DOTALL)
+COLUMNS = ("script", "kept", "whole run", "best of all combinations", "beside what was kept")
 LAST = 0.25
 """The part of the time of all combinations in which the best of them is run beside what was kept."""
 
@@ -203,6 +207,47 @@ def _ratio(ratio: Ratio | None) -> dict[str, Any] | None:
     return None if ratio is None else asdict(ratio)
 
 
+def table(record: dict[str, Any]) -> str:
+    """What a record says, in Markdown, and what it was measured on."""
+    on = record["machine"]
+    threads = "1 thread" if on["threads"] == 1 else f"{on['threads']} threads"
+    where = f"{on['cpus']} cores, {threads}, load {on['load'][0] if on['load'] else 'unknown'} before"
+    commit, torch, python = record["commit"], on["torch"], on["python"]
+    budgets = f"{record['budget']:g} s for each search, {record['exhaustive_budget']:g} s for all combinations"
+    head = f"Measured with commit {commit}, torch {torch}, Python {python}, {where}: {budgets}."
+    rows = [COLUMNS, ("---",) * len(COLUMNS), *(row(*each) for each in record["fixtures"].items())]
+    return "\n".join([head, "", *("| " + " | ".join(each) + " |" for each in rows)])
+
+
+def row(name: str, parts: dict[str, Any]) -> tuple[str, ...]:
+    """A script's."""
+    told, every = parts["tune"], parts.get("exhaustive")
+    kept = ", ".join(f"`{rule}`" for rule in told.get("rules", ())) or "nothing"
+    ratio = shown_ratio(told["ratio"]) if told.get("pays") else "1"
+    if every is None:
+        return f"`{name}`", kept, ratio, "", ""
+    best = next((each for each in every["combinations"] if each["rules"] == every["best"]), None)
+    beside = every["best_beside_what_was_kept"]
+    rules = ", ".join(f"`{rule}`" for rule in every["best"] or ()) or "none"
+    of_best = "" if best is None else f"{rules}: {shown_ratio(best['ratio'])}"
+    same = every["is_what_was_kept"] or (beside is not None and beside["is_same_text"])
+    return f"`{name}`", kept, ratio, of_best, "the same" if same else shown_ratio(beside and beside["ratio"])
+
+
+def shown_ratio(ratio: dict[str, Any] | None) -> str:
+    """Such as "2.48 (2.26 to 2.72)"."""
+    if ratio is None or ratio["estimate"] is None:
+        return "not measured"
+    interval = "" if ratio["low"] is None else f" ({ratio['low']:.2f} to {ratio['high']:.2f})"
+    return f"{ratio['estimate']:.2f}{interval}"
+
+
+def write_table(record: Path) -> None:
+    """Writes the table of a record to the document."""
+    found = table(json.loads(record.read_text(encoding="utf-8")))
+    DOCUMENT.write_text(TABLE.sub(lambda _: found, DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+
+
 def machine() -> dict[str, Any]:
     """What everything was measured on."""
     environment = device()
@@ -229,10 +274,21 @@ def machine() -> dict[str, Any]:
     "--total", default="40m", callback=seconds_of, show_default=True, help="Nothing begins that does not fit."
 )
 @click.option("--out", default=ROOT / "docs" / "records" / "tune.json", type=click.Path(path_type=Path))
+@click.option("--table", "only_table", is_flag=True, help="Measure nothing: write the table of --out.")
 def main(
-    *, fixtures: list[str], budget: float, exhaustive: list[str], exhaustive_budget: float, total: float, out: Path
+    *,
+    fixtures: list[str],
+    budget: float,
+    exhaustive: list[str],
+    exhaustive_budget: float,
+    total: float,
+    out: Path,
+    only_table: bool,
 ) -> None:
     """Tunes whole scripts, and tries all combinations in some of them."""
+    if only_table:
+        write_table(out)
+        return
     end = time.monotonic() + total
     values = {"version": 1, "commit": commit(), "time": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())}
     chosen = {"budget": budget, "exhaustive_budget": exhaustive_budget}
@@ -252,6 +308,7 @@ def main(
             and record.holds(exhaustive_budget, f"every combination of {name}")
         ):
             record.keep(name, "exhaustive", exhausted(scripts[name], told, exhaustive_budget))
+    write_table(out)
 
 
 if __name__ == "__main__":
