@@ -60,3 +60,46 @@ def test_why_not(part: str, blocks: str, expected: str | None) -> None:
 
     assert found.this == "net"
     assert (found.why_not and found.why_not.code) == expected
+
+
+def in_dictionary(made: str, part: str = "nn.Linear(4, 4)", blocks: str = SIX, after: str = "") -> str:
+    """The script whose blocks are held by a dictionary of layers."""
+    held = made.format(blocks=f"nn.ModuleList({blocks})")
+    text = TEXT.format(part=part, blocks=blocks).replace("net.blocks", "net.parts.h")
+    return text.replace(f"self.blocks = nn.ModuleList({blocks})", f"self.parts = nn.ModuleDict({held}){after}")
+
+
+@pytest.mark.parametrize(
+    "made", ["dict(wte=nn.Embedding(9, 4), h={blocks})", "{{'wte': nn.Embedding(9, 4), 'h': {blocks}}}"]
+)
+@pytest.mark.parametrize(
+    ("part", "blocks", "expected"),
+    [
+        pytest.param("nn.Linear(4, 4)", SIX, None, id="blocks of one class"),
+        pytest.param("nn.BatchNorm1d(4)", SIX, "runs-twice", id="statistics"),
+        pytest.param(
+            "nn.Linear(4, 4)",
+            "[Block() if each else nn.ReLU() for each in names]",
+            "unknown-blocks",
+            id="of two classes",
+        ),
+    ],
+)
+def test_blocks_in_a_dictionary_of_layers(made: str, part: str, blocks: str, expected: str | None) -> None:
+    (found,) = block_loops(script(in_dictionary(made, part, blocks)))
+
+    assert found.this == "net"
+    assert (None if found.why_not is None else found.why_not.code) == expected
+
+
+@pytest.mark.parametrize(
+    ("made", "after"),
+    [
+        pytest.param("dict(blocks={blocks})", "", id="of another name"),
+        pytest.param("layers", "", id="that is not seen"),
+        pytest.param("dict(h={blocks})", "\n        net.parts.h = others", id="that is given others later"),
+        pytest.param("dict(h=nn.Sequential(*{blocks}))", "", id="in a row"),
+    ],
+)
+def test_no_list_of_blocks_in_a_dictionary(made: str, after: str) -> None:
+    assert not [*block_loops(script(in_dictionary(made, after=after)))]

@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import words
-from codemods.dataflow.source import LOOPS, walk
-from codemods.dataflow.values import Class, Function, Instance, Made, Method, library_names
+from codemods.dataflow.source import LOOPS, unparsed, walk
+from codemods.dataflow.values import NOTHING, Class, Function, Instance, Made, Method, library_names
 from codemods.facts.cost.amounts import Built, Layer, children
 from codemods.facts.cost.constants import Constants
 from codemods.facts.loops import module_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _LIST = "torch.nn.ModuleList"
+_DICTIONARY = "torch.nn.ModuleDict"
 _CHECKPOINTS = "torch.utils.checkpoint."
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _STATISTICS = ("torch.nn.BatchNorm", "torch.nn.SyncBatchNorm", "torch.nn.LazyBatchNorm", "torch.nn.InstanceNorm")
@@ -61,13 +62,48 @@ def block_loops(script: Script) -> Iterator[BlockLoop]:
             module = module_of(script.flow, function)
             for loop in (each for each in walk(function) if isinstance(each, ast.For)):
                 call = _block_call(loop)
-                over = {each.name for each in script.flow.values(loop.iter)}
-                if module is not script.module or loop in seen or call is None or over != {_LIST}:
+                if module is not script.module or loop in seen or call is None or not _lists_of(script, loop.iter):
                     continue
                 seen.add(loop)
                 if _checkpoint_in(script, loop) is None:
                     found = _Blocks(script, trained, constants, module, function, loop, call)
                     yield BlockLoop(module, call, _this(loop) or "self", found.why_not)
+
+
+def _lists_of(script: Script, node: ast.expr) -> Values:
+    """The lists of layers that an expression is, also of a dictionary of layers: ``self.transformer.h``."""
+    values = script.flow.values(node)
+    if {each.name for each in values} == {_LIST}:
+        return values
+    owners = script.flow.values(node.value) if isinstance(node, ast.Attribute) else NOTHING
+    given = [_item(each.site, node.attr) for each in owners] if isinstance(node, ast.Attribute) else []
+    if not given or {each.name for each in owners} != {_DICTIONARY} or _is_set_again(script, node):
+        return NOTHING
+    held = frozenset(value for each in given if each is not None for value in script.flow.values(each))
+    return held if None not in given and {each.name for each in held} == {_LIST} else NOTHING
+
+
+def _is_set_again(script: Script, node: ast.expr) -> bool:
+    """Whether what a dictionary of layers was made with may not be what it holds."""
+    path = unparsed(node)
+    return any(path in module.stores for module in script.modules)
+
+
+def _item(made: ast.AST | None, name: str) -> ast.expr | None:
+    """What a dictionary of layers is made with for a name: ``nn.ModuleDict(dict(h=…))``, or ``{"h": …}``."""
+    match made:
+        case ast.Call(_, [ast.Call(ast.Name("dict"), [], keywords)], []):
+            return next((each.value for each in keywords if each.arg == name), None)
+        case ast.Call(_, [ast.Dict(keys, values)], []):
+            pairs = zip(keys, values, strict=True)
+            return next((value for key, value in pairs if isinstance(key, ast.Constant) and key.value == name), None)
+    return None
+
+
+def _blocks_of(script: Script, loop: ast.For, call: ast.Call) -> Values:
+    """What the loop's own variable may be."""
+    held = frozenset(each for one in _lists_of(script, loop.iter) for each in script.flow.items(one))
+    return held or script.flow.values(call.func)
 
 
 def _block_call(loop: ast.For) -> ast.Call | None:
@@ -81,7 +117,7 @@ def _block_call(loop: ast.For) -> ast.Call | None:
 
 def _this(loop: ast.For) -> str | None:
     match loop.iter:
-        case ast.Attribute(ast.Name(this)):
+        case ast.Attribute(ast.Name(this)) | ast.Attribute(ast.Attribute(ast.Name(this))):
             return this
     return None
 
@@ -109,7 +145,7 @@ class _Blocks(NamedTuple):
             or _why_kept(script)
             or _why_in_another_mode(script)
             or _why_hooked(script)
-            or _why_not_twice(script, self.call)
+            or _why_not_twice(script, _blocks_of(script, self.loop, self.call))
             or _why_written(module, self.function, self.loop)
         )
 
@@ -154,7 +190,7 @@ def _why_few(over: _Blocks) -> Reason | None:
     name = loop.iter.attr if isinstance(loop.iter, ast.Attribute) else ""
     blocks = [children(each) for each in _lists(over.constants.built(over.trained.model.value), name, set())]
     if not blocks or any(each is None for each in blocks):
-        classes = {(type(each), each.name) for each in over.script.flow.values(over.call.func)}
+        classes = {(type(each), each.name) for each in _blocks_of(over.script, loop, over.call)}
         text = f"it is not known whether all blocks are of one class ({HERE})"
         return None if len(classes) == 1 else Reason("unknown-blocks", text, (at(module, loop.iter),))
     for each in blocks:
@@ -240,9 +276,8 @@ def _why_hooked(script: Script) -> Reason | None:
     return None
 
 
-def _why_not_twice(script: Script, call: ast.Call) -> Reason | None:
+def _why_not_twice(script: Script, blocks: Values) -> Reason | None:
     """What a second run of a block would do otherwise, or again."""
-    blocks = script.flow.values(call.func)
     for block in blocks:
         for layer in Model(script.flow, block).layers:
             reason = _why_not_layer(script, layer)
