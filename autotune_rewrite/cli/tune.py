@@ -54,7 +54,7 @@ _NOT_HERE = {
 def _seconds(_: click.Context, __: click.Parameter, value: str) -> float:
     """``90``, ``90s``, ``15m`` or ``1.5h``."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value)
-    if found is None or not float(found[1]):
+    if found is None or not 0 < float(found[1]) < math.inf:
         raise click.BadParameter(f"{value!r} is no time such as 90s, 15m or 1h")
     return float(found[1]) * _UNITS[found[2]]
 

@@ -417,13 +417,17 @@ def _reaches_second_epoch(run: Run) -> bool:
 
 
 def _iterations_within(run: Run, seconds: float) -> int:
-    """How many iterations of the script fit into so many seconds of a run, its start among them."""
+    """How many iterations of the script fit into so many seconds of a run, its start among them.
+
+    Without a limit (``inf``) they are as many as the run had.
+    """
     measurement = Measurement.of(run)
     each = measurement.iteration_seconds
     if not each:
         return FEWEST_ITERATIONS
     start = run.wall_seconds - measurement.iterations * each
-    return max(FEWEST_ITERATIONS, int((seconds - start) / each))
+    fitting = (seconds - start) / each
+    return max(FEWEST_ITERATIONS, int(fitting) if math.isfinite(fitting) else len(run.times))
 
 
 def _upward(seconds: float) -> float:

@@ -45,6 +45,8 @@ def worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[World],
         pytest.param(("a.py", "b.py"), "tune takes one script", id="two scripts"),
         pytest.param(("a.py", "--budget", "soon"), "'soon' is no time such as 90s, 15m or 1h", id="no time"),
         pytest.param(("a.py", "--budget", "0m"), "'0m' is no time", id="no time at all"),
+        pytest.param(("a.py", "--budget", "inf"), "'inf' is no time", id="no limit of time"),
+        pytest.param(("a.py", "--budget", "9" * 400), "is no time such as", id="more time than can be counted"),
         pytest.param(
             ("a.py", "--values", "lr=1,2"), "'lr=1,2' is none of workers=…, amp=…, compile=…", id="another option"
         ),

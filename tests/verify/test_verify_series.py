@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ class Script:
         each = self.seconds / (self.faster if turn.side == "rewritten" else 1.0)
         limits = [self.iterations, plan.iterations or self.iterations]
         if seconds is not None:
-            limits.append(max(1, int((seconds - 2) / each)))
+            limits.append(max(1, int(min(self.iterations, (seconds - 2) / each))))
         iterations = min(limits)
         late = self.noise[turn.offset % len(self.noise)] if turn.side == "rewritten" else 0.0
         busy = self.slower[min(len(self.runs), len(self.slower) - 1)]
@@ -213,6 +214,20 @@ def test_of_runs_that_are_cut_in_the_first_epoch_the_bits_of_a_second_are_looked
     assert plan.batches is not None
     assert plan.batches < 10**4
     assert iterations == 2 * plan.batches
+
+
+@pytest.mark.parametrize("seconds", [math.inf, 1e308], ids=["no limit", "more than can be counted"])
+@pytest.mark.parametrize(
+    "epoch", [200, 0], ids=["cut in the first epoch, which is cut for the look", "no loader is seen"]
+)
+def test_without_a_limit_of_time_the_look_at_the_bits_is_as_long_as_the_runs(
+    monkeypatch: pytest.MonkeyPatch, epoch: int, seconds: float
+) -> None:
+    odd = frozenset({("pair", "rewritten"), ("control", "original")})
+    script = Script(iterations=300, epoch=epoch, odd=odd if not epoch else frozenset())
+    judgement = judged(monkeypatch, script, time_budget=seconds, iterations=150)
+    assert (judgement.run, judgement.sized) == ("ok", "")
+    assert {iterations for turn, iterations, _ in script.runs if turn.kind == "check"} == {150}
 
 
 def test_an_original_that_repeats_itself_is_enough_without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
