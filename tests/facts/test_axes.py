@@ -11,6 +11,8 @@ GIVEN = """\
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
 
 table = [[float(each) for each in line.split(",")] for line in open("table.csv")]
 x = np.array(table, dtype=np.float32)
@@ -42,9 +44,15 @@ def most(code: str) -> int | None:
         pytest.param("np.random.permutation(x)", 2, id="rows in another order"),
         pytest.param("(x - x.mean(axis=0)) / -x.std(axis=0)", 2, id="computed"),
         pytest.param("x.astype('int64')", 2, id="in another format"),
-        pytest.param("frame.values", 2, id="a table of pandas"),
+        pytest.param("np.array(frame.values)", 2, id="a table of pandas"),
+        pytest.param("torch.tensor(frame['age'].values)", 2, id="a column of pandas"),
+        pytest.param("frame['age'].values.astype('float32')", 2, id="a column in another format"),
         pytest.param("frame['age'].to_numpy()", 2, id="a column of it, which has fewer"),
         pytest.param("np.loadtxt('x.txt')", 2, id="a text file"),
+        pytest.param("x[np.array([1, 2]) == 1]", 2, id="rows that are chosen by a mask of one axis"),
+        pytest.param("StandardScaler().fit_transform(x)", 2, id="scaled"),
+        pytest.param("StandardScaler().fit(x).transform(frame)", 2, id="scaled by what another table taught"),
+        pytest.param("StandardScaler().fit_transform(frame[['age']])", 2, id="a table that is scaled"),
     ],
 )
 def test_knows_the_most(array: str, axes: int) -> None:
@@ -68,8 +76,14 @@ def test_knows_the_most(array: str, axes: int) -> None:
         pytest.param("torch.tensor(x).max(0)", id="a tuple"),
         pytest.param("[[1, 2]]", id="a list is no array"),
         pytest.param("frame", id="a table is no array"),
+        pytest.param("frame['age'].values", id="a column may have an array of pandas' own"),
+        pytest.param("np.array(x if table else frame)", id="an array of one of two things"),
         pytest.param("table * 2", id="nor is a list that is repeated"),
         pytest.param("x if table else table", id="one of two things"),
+        pytest.param("x[x[:, 0] > 0.5]", id="a mask that may have two axes"),
+        pytest.param("np.random.permutation(x=9)", id="arguments by name"),
+        pytest.param("StandardScaler().set_output(transform='pandas').fit_transform(x)", id="scaled tables of pandas"),
+        pytest.param("StandardScaler().fit_transform(something)", id="what is scaled may be sparse"),
     ],
 )
 def test_does_not_guess(array: str) -> None:
@@ -105,6 +119,15 @@ answer = RESULT
 def test_what_a_loop_gives_to_a_name_counts() -> None:
     assert most("y = x\nfor _ in range(3):\n    y = y / 2\nanswer = y\n") == 2
     assert most("y = x\nfor _ in range(3):\n    y = y[None]\nanswer = y\n") is None
+
+
+def test_follows_a_split() -> None:
+    code = "a, b, c, d = train_test_split({})\nanswer = {}\n"
+    assert most(code.format("x, x[:, 0].astype('int64'), test_size=0.2", "b")) == 2
+    assert most(code.format("x, np.array([1, 2])", "d")) == 1
+    assert most(code.format("x, table", "c")) is None
+    assert most(code.format("x, frame['age'].values", "d")) is None
+    assert most(code.format("*both", "a")) is None
 
 
 def test_follows_attributes_to_what_calls_give() -> None:

@@ -137,5 +137,16 @@ def test_says_why_a_list_of_indices_is_not_the_same(given: str, code: str | None
     assert why(given) == code
 
 
+def test_a_property_may_return_tensors_of_any_layout() -> None:
+    method = "    @property\n    def z(self):\n        return torch.randn(9, 8, 8, 3).permute(0, 3, 1, 2)\n\n"
+    code = CODE.replace("    def __len__", f"{method}    def __len__").format("return self.z[i]", ARRAYS)
+    found = script(code)
+    (value,) = found.flow.values(list(found.module.nodes(ast.Assign))[-1].value)
+    own = row_class(found.flow, value)
+
+    assert own is not None
+    assert why_not_many(found, own) is not None
+
+
 def test_says_so_of_a_list_that_the_class_makes() -> None:
     assert why(ARRAYS, "return self.lines[i]") == "unknown-array"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
 from codemods.dataflow.values import library_names
-from codemods.facts.data.array_sources import is_frame
+from codemods.facts.data.array_sources import is_frame, is_of
 from codemods.facts.data.bindings import Bindings, is_empty, item_of
 
 if TYPE_CHECKING:
@@ -27,13 +27,18 @@ _MADE_OF = frozenset(
 _VECTORS = words("numpy.arange numpy.random.permutation torch.arange torch.randperm")
 _TABLES = words("numpy.loadtxt numpy.genfromtxt")
 _TABLE = 2
+_SPLIT = "sklearn.model_selection.train_test_split"
+_SCALERS = tuple(f"sklearn.preprocessing.{each}" for each in ("StandardScaler", "MinMaxScaler", "RobustScaler"))
+_SCALING = words("fit_transform transform")
+"""Their methods that make an array of a table."""
+_OUTPUT = words("set_output set_config config_context")
 _PLACES = (ast.Slice, ast.Constant, ast.UnaryOp)
 """What selects places of one axis: arrays in an index of several axes may lengthen it."""
 _SINGLE = words("float int bool len ord str")
 """Functions of Python whose result is one number or one text."""
 _KEEPING = words(
     """
-    astype copy clip round mean std var sum float double half long int bool type to cpu numpy clone detach
+    copy clip round mean std var sum float double half long int bool type to cpu numpy clone detach
     contiguous
     """
 )
@@ -47,6 +52,8 @@ class Axes:
         self._flow = flow
         self._bound = Bindings(flow)
         self._busy: set[ast.AST] = set()
+        self._is_made = False
+        """Whether an array is made of what is asked for: ``values`` of a column of pandas may be none of NumPy's."""
 
     def most(self, module: Module, node: ast.expr) -> int | None:
         """The most axes that the array or tensor may have; None where it may be something else, or have any number."""
@@ -64,14 +71,16 @@ class Axes:
                 return self._named(module, node)
             case ast.Attribute(value, "T"):
                 return self.most(module, value)
-            case ast.Attribute(value, "values"):
+            case ast.Attribute(value, "values") if self._is_made:
                 return _TABLE if is_frame(self._flow, value) else None
             case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right):
+                return _largest(self._operand(module, each) for each in (left, right))
+            case ast.Compare(left, [_], [right]):
                 return _largest(self._operand(module, each) for each in (left, right))
             case ast.UnaryOp(ast.USub(), operand):
                 return self.most(module, operand)
             case ast.Subscript(ast.Call() as call, ast.Constant(int() as index)) if self._bound.is_part(node):
-                return _largest(self._returned(call, index))
+                return self._part(module, call, index)
             case ast.Subscript(value, index):
                 return self.most(module, value) if self._keeps_axes(module, index) else None
             case ast.Call():
@@ -103,8 +112,8 @@ class Axes:
         if name in _MADE_OF and call.args:
             is_plain = {each.arg for each in call.keywords} <= {"dtype", "device"}
             depth = self._depth(module, call.args[0])
-            return (depth if depth is not None else self.most(module, call.args[0])) if is_plain else None
-        if name in _VECTORS:
+            return (depth if depth is not None else self._made_of(module, call.args[0])) if is_plain else None
+        if name in _VECTORS and call.args:
             is_vector = name != "numpy.random.permutation" or self._is_single(module, call.args[0])
             return 1 if is_vector else self.most(module, call.args[0])
         if name in _TABLES:
@@ -113,7 +122,33 @@ class Axes:
             return None
         if call.func.attr == "to_numpy" and is_frame(self._flow, call.func.value):
             return _TABLE
+        if call.func.attr in _SCALING and is_of(self._flow, call.func.value, _SCALERS) and call.args:
+            is_known = is_frame(self._flow, call.args[0]) or self._made_of(module, call.args[0]) is not None
+            return _TABLE if is_known and not self._makes_frames() else None
+        if call.func.attr == "astype":
+            return self._made_of(module, call.func.value)
         return self.most(module, call.func.value) if call.func.attr in _KEEPING else None
+
+    def _makes_frames(self) -> bool:
+        """Whether the script may ask scikit-learn for tables of pandas instead of arrays."""
+        modules = self._flow.modules
+        return any(each.attr in _OUTPUT for module in modules for each in module.nodes(ast.Attribute)) or any(
+            each.id in _OUTPUT for module in modules for each in module.nodes(ast.Name)
+        )
+
+    def _made_of(self, module: Module, node: ast.expr) -> int | None:
+        before, self._is_made = self._is_made, True
+        try:
+            return self.most(module, node)
+        finally:
+            self._is_made = before
+
+    def _part(self, module: Module, call: ast.Call, index: int) -> int | None:
+        if {each.name for each in self._flow.values(call.func)} != {_SPLIT}:
+            return _largest(self._returned(call, index))
+        # Two parts of each array, which are arrays as well.
+        is_plain = not any(isinstance(each, ast.Starred) for each in call.args) and index // 2 < len(call.args)
+        return self.most(module, call.args[index // 2]) if is_plain else None
 
     def _returned(self, call: ast.Call, index: int) -> Iterator[int | None]:
         """The same of an item of what functions of the project return."""

@@ -86,7 +86,8 @@ def why_not_many(script: Script, found: RowClass) -> Reason | None:
 
 def _why_in_another_order(flow: Flow, arrays: Arrays, module: Module, indexed: ast.Attribute) -> Place | None:
     """What of the attribute's tensor, or array, is not known to lie in order."""
-    for where, given in arrays.bound.assignments(module, indexed):
+    assigned = list(arrays.bound.assignments(module, indexed))
+    for where, given in assigned:
         sources = _sources(arrays, where, given)
         if not sources:
             return at(module, indexed)
@@ -94,7 +95,7 @@ def _why_in_another_order(flow: Flow, arrays: Arrays, module: Module, indexed: a
         reason = next((each for each in reasons if each is not None), None)
         if reason is not None:
             return reason.places[0]
-    return None
+    return None if assigned else at(module, indexed)  # a property may compute it
 
 
 def _sources(arrays: Arrays, module: Module, given: ast.expr | None) -> list[tuple[Module, ast.expr]]:
