@@ -133,7 +133,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "unknown-transform": "What a transform does to an image is not known, and it may draw random numbers. Use "
         "torchvision's.",
         "dataset-changes": "The data set is changed while it is read or between epochs, and workers have copies of it.",
-        "few-batches": "Few batches are read each time that workers start, which takes longer than it saves.",
+        "few-batches": "Few batches are read, or few each time that workers start: to set that up takes longer than "
+        "it saves.",
         "left-with-another": "It depends on another finding, which is left. See what is said of that one.",
         "never-pays-back": "As the script stands, its network is too small or its iterations are too few: the change "
         "cannot save what it costs. `--select` with the rule's name applies it all the same.",

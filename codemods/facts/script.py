@@ -16,6 +16,7 @@ from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import External, Made, Value, instance, library_names
 from codemods.facts.asserted import asserted, newest_used
+from codemods.facts.data.loader_use import why_only_first
 from codemods.facts.data.loaders import Loader, loaders
 from codemods.facts.data.number_formats import why_converted
 from codemods.facts.data.reads import tops
@@ -199,7 +200,8 @@ class Script:
         """Why the loader's batches are in pageable memory and stay there; None where they are pinned or can be."""
         if loader.is_pinned or loader.why_left_unpinned is not None:
             return loader.why_left_unpinned
-        return why_converted(loader) or (self.why_ends_late(loader) if loader.keeps_workers else None)
+        reason = why_converted(loader) or why_only_first(self.flow, loader)
+        return reason or (self.why_ends_late(loader) if loader.keeps_workers else None)
 
     def can_be_pinned(self, loader: Loader) -> bool:
         """Whether ``pin_memory`` can be given to the loader, so that its batches reach the device without blocking."""

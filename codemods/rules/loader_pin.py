@@ -42,7 +42,7 @@ class LoaderPin(Codemod):
         The batches never go to CUDA, or are converted on the host first, which makes new, pageable tensors. The data
         set or ``collate_fn`` already works with CUDA tensors, which cannot be pinned, or makes objects without
         ``pin_memory()``. The data set, the device, what reads the loader, or the arguments behind ``**`` are not
-        known. The script says ``pin_memory=False``. A framework runs the loop.
+        known. The script says ``pin_memory=False``. Only the first batch is read. A framework runs the loop.
 
     Results:
         The same values, bit for bit.
@@ -60,7 +60,7 @@ class LoaderPin(Codemod):
     phases = frozenset({Phase.COPIES})
     causes = words(
         """
-        already-on-device batches-not-moved converted-on-host default-device framework no-cuda no-name
+        already-on-device batches-not-moved converted-on-host default-device few-batches framework no-cuda no-name
         other-accelerator own-loader-class partial-loader script-decides unknown-arguments unknown-dataset
         unknown-device unknown-reading unpinnable waits-at-exit
         """

@@ -1333,8 +1333,27 @@ for x, y in loader:
 """,
     "N9: CUDA is in use already": "model = nn.Linear(3, 3).cuda()\n" + MOVED,
     "the loader is read by hand": """\
-x, y = next(iter(loader))
-x = x.cuda()
+for step in range(9):
+    x, y = next(iter(loader))
+    x = x.cuda()
+""",
+    "the first batch of each epoch": """\
+for epoch in range(9):
+    for x, y in loader:
+        x = x.cuda()
+        break
+""",
+    "the first batch that is good": """\
+for x, y in loader:
+    if x.isnan().any():
+        continue
+    x = x.cuda()
+    break
+""",
+    "a function that others may call often": """\
+def first():
+    x, y = next(iter(loader))
+    return x.cuda()
 """,
     "batches are fetched ahead": """\
 batches = iter(loader)
@@ -1787,3 +1806,15 @@ def test_what_is_moved_is_converted_from_another_format() -> None:
 def test_one_of_several_parts_is_moved_as_it_came() -> None:
     loop = "for x, y in loader:\n    x = x.long()\n    x, y = x.cuda(), y.cuda()\n"
     rewrites(f"loader = DataLoader(data)\n{loop}", f"loader = DataLoader(data, pin_memory=True)\n{loop}")
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        pytest.param("x, y = next(iter(loader))\nx = x.cuda()\n", id="by hand"),
+        pytest.param("for x, y in loader:\n    x = x.cuda()\n    break\n", id="in a loop that ends there"),
+        pytest.param("def show():\n    x, y = next(iter(loader))\n    print(x.cuda())\nshow()\n", id="in a function"),
+    ],
+)
+def test_a_single_batch_is_not_pinned(reading: str) -> None:
+    leaves("loader = DataLoader(data)\n" + reading, "only its first batch is read")

@@ -66,6 +66,15 @@ class Pass:
     reader: str = ""
     """Who reads it, where it is handed to code that is not followed."""
 
+    @property
+    def is_of_first(self) -> bool:
+        """Whether it surely ends at the first batch, as ``for x, y in loader: …; break`` does, too."""
+        loop = self.node
+        if self.how is not How.LOOP or not isinstance(loop, (ast.For, ast.AsyncFor)):
+            return self.how is How.FIRST
+        goes_on = any(isinstance(each, (ast.Continue, ast.Yield, ast.YieldFrom)) for each in walk(loop))
+        return isinstance(loop.body[-1], ast.Break) and not goes_on
+
 
 def passes(flow: Flow, loader: Value) -> Iterator[Pass]:
     """The places that read the loader; one that reads it twice at once, as ``zip(loader, loader)`` does, twice."""

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Choice, Container, Literal, Unknown
 from codemods.facts.data.keeping import why_kept
-from codemods.facts.data.loader_use import ONLY_FIRST, is_prepared, why_not_cuda, why_reading_is_unknown, with_all_moves
+from codemods.facts.data.loader_use import (
+    ONLY_FIRST,
+    is_prepared,
+    why_not_cuda,
+    why_only_first,
+    why_reading_is_unknown,
+    with_all_moves,
+)
 from codemods.facts.data.pinning import why_not_on_host
 from codemods.facts.data.reads import How
 from codemods.facts.data.samplers import is_drawn_at_once
@@ -393,7 +400,7 @@ class WorkerFacts:
         unknown = why_reading_is_unknown(self.script, loader)
         if unknown is not None:
             return unknown
-        if all(each.how is How.FIRST for each in found):
+        if all(each.how is How.FIRST for each in found) or why_only_first(flow, loader) is not None:
             return ONLY_FIRST
         for each in found:
             if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
