@@ -478,6 +478,11 @@ LEFT = {
         + "        return self.drop((q @ k.mT).softmax(-1)) @ v\n\nfor part in Attention(8, 0).children():\n    part.register_forward_hook(print)\n",
         "a hook may be given the weights (line 21)",
     ),
+    "a hook on the softmax": (
+        LAYER.replace("self.drop =", "self.soft = nn.Softmax(-1)\n        self.drop =")
+        + "        return self.soft(q @ k.mT) @ v\n\nAttention(8, 0).soft.register_forward_hook(print)\n",
+        "a hook may be given the weights (line 21)",
+    ),
     "TorchScript": (
         function("    return s.softmax(-1) @ v\n\n@torch.jit.script\ndef double(x):\n    return x * 2\n"),
         "TorchScript may not compile the call (line 10)",

@@ -99,7 +99,7 @@ class AttentionReader:
             is_causal=False,
             scale=None,
             gone=tuple(dict.fromkeys(each for each in reversed(self.trail.statements) if each is not last)),
-            runs_layers=self.runs_layers,
+            runs_layers=self.runs_layers or applied(self.flow, self.softmax) is None,
         )
         reason = self._why_dimension(scores) or self._why_used(last) or self._why_factors(attention)
         reason = reason or why_not_masked(self.flow, self.module, scores) or self._masked(attention)
@@ -237,7 +237,6 @@ class AttentionReader:
                 return Reason("other-attention", text, (at(self.module, self.softmax),))
             over = call.argument(0, "dim", "axis")
         else:
-            self.runs_layers = True
             made = [each.site for each in layers(self.flow, self.softmax) if isinstance(each.site, ast.Call)]
             given = [arguments_of(each) for each in made]
             numbers = {whole_number(each[0]) if each else None for each in given}
