@@ -662,3 +662,35 @@ def test_a_network_that_is_chosen_by_its_name_is_left_if_the_one_by_default_may_
         "is not known (line 10)"
     )
     check_leaves(ChannelsLast, BY_NAME.format("mobilenet_v2"), because)
+
+
+OPTIONAL = """\
+        self.norm = nn.GroupNorm(8, 256) if grouped else None
+        self.gate = None
+
+    def forward(self, x):
+        x = F.relu(self.conv(x))
+        if self.norm is not None:
+            x = self.norm(x)
+        if self.gate is not None:
+            x = self.gate(x)
+        return self.fc(torch.flatten(self.pool(x), 1))
+"""
+
+
+def optional(made: str) -> str:
+    """A script whose network has a layer that goes back to the usual layout only if it is asked for."""
+    head = START.format(init="", forward="").replace("def __init__(self):", "def __init__(self, grouped=False):")
+    head = head[: head.index("\n    def forward")] + OPTIONAL
+    return f"{head}\n\nmodel = {made}.to(device)\n" + IN_16_BITS.format(loss="out.square().mean()")
+
+
+def test_a_layer_of_a_branch_that_no_call_takes_is_none_of_the_model() -> None:
+    before = optional("Net()")
+    made = "model = Net().to(device)\n"
+    check_rewrites(ChannelsLast, before, before.replace(made, made + WHERE_CUDA))
+
+
+def test_a_layer_of_a_branch_that_a_call_takes_is_one_of_the_model() -> None:
+    code, message = reason(optional("Net(grouped=True)"))
+    assert (code, message) == ("other-layout", "torch.nn.GroupNorm() lays images out as before (line 14)")

@@ -30,6 +30,7 @@ from codemods.facts.models.order import runs_only_before
 from codemods.facts.models.row_major import row_major
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.fusing import why_loaded
+from codemods.facts.unreached import never_runs
 from codemods.library.hooks import is_given_gradients, is_given_outputs
 from codemods.library.kinds import CHOSEN_BY_NAME, Kind, is_dtype, is_parameter, kind
 from codemods.library.memory_format import (
@@ -172,6 +173,8 @@ class ChannelsLast:
 
     def _why_call(self, call: ast.Call) -> Reason | None:
         values = without_none(self.flow.values(call.func))
+        if (self.flow.values(call.func) and not values) or never_runs(self.flow, call):
+            return None  # `if self.attention is not None: …`, of what no model has
         names = library_names(values)
         found = operation(self.flow, call)
         name = _last(call, names)

@@ -22,6 +22,7 @@ from codemods.dataflow.values import (
     library_names,
     without_none,
 )
+from codemods.facts.unreached import never_runs
 from codemods.library.kinds import Kind, kind
 from codemods.library.layers import is_recurrent
 
@@ -217,7 +218,7 @@ def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
         seen.add(each)
         if isinstance(each, Container):
             todo.extend(in_order(flow.items(each)))
-        elif kind(flow, each) is Kind.MODEL:
+        elif kind(flow, each) is Kind.MODEL and (each.site is None or not never_runs(flow, each.site)):
             found.append(each)
     return tuple(found)
 
