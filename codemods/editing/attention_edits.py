@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import FUNCTIONS, lasting
+from codemods.dataflow.names import words
+from codemods.dataflow.source import FUNCTIONS, lasting, walk
 from codemods.editing.naming import written
 from codemods.editing.positions import leading
 from codemods.editing.splitting import width
@@ -16,6 +17,8 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.library.attention import DROPOUT, FUSED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
     from codemods.facts.models.attention import Attention, Dropped
@@ -27,6 +30,8 @@ _SWITCHES = frozenset({"train", "eval", "training"})
 """Attributes and methods by which a layer is put into training or evaluation."""
 _HEADS = 1
 """The dimension of heads in what fused kernels take."""
+_MAKES = words("bool byte to type size view unsqueeze triu tril ones zeros ones_like eq ne expand")
+"""Methods, and functions of torch, that make a tensor and do nothing else."""
 _HALF = "0.5"
 """The share that a dropout drops where nothing is said."""
 
@@ -59,9 +64,41 @@ def fused(script: Script, attention: Attention) -> list[Edit] | Reason:
     call = _laid_out(attention, name, arguments, behind)
     return [
         *imports,
-        *(Remove(module, each, with_heading=True) for each in attention.gone),
+        *(Remove(module, each, with_heading=True) for each in (*_idle_masks(attention), *attention.gone)),
         Replace(module, attention.output, call.replace("{", "{{").replace("}", "}}")),
     ]
+
+
+def _idle_masks(attention: Attention) -> Iterator[ast.stmt]:
+    """The statements that only make a triangle, of which nothing is read any more: ``is_causal`` says it."""
+    module = attention.module
+    gone = {each for one in (*attention.gone, module.statement(attention.output)) for each in walk(one)}
+    for mask in attention.scores.masks if attention.is_causal else ():
+        name, function = mask.node, module.function(mask.node)
+        if not isinstance(name, ast.Name) or function is None:
+            continue
+        named = [each for each in module.nodes(ast.Name) if each.id == name.id and module.function(each) is function]
+        reads = [each for each in named if isinstance(each.ctx, ast.Load)]
+        stores = [module.statement(each) for each in named if each not in reads]
+        is_read_inside = any(
+            each.id == name.id and function in module.ancestors(each) and each not in named
+            for each in module.nodes(ast.Name)
+        )
+        match stores:
+            case [ast.Assign([ast.Name()], value) as statement] if all(each in gone for each in reads):
+                is_beside = statement in module.suite(module.statement(attention.output))
+                if is_beside and not is_read_inside and _only_makes(value):
+                    yield statement
+
+
+def _only_makes(node: ast.expr) -> bool:
+    """Whether an expression does nothing but make a tensor: of others, by slices, comparisons and torch's functions."""
+    for each in walk(node):
+        if isinstance(each, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)):
+            return False
+        if isinstance(each, ast.Call) and not (isinstance(each.func, ast.Attribute) and each.func.attr in _MAKES):
+            return False
+    return True
 
 
 def _operand(module: Module, operand: Operand, with_heads: str) -> str:

@@ -681,3 +681,61 @@ OTHERS = {
 @pytest.mark.parametrize(("code", "because"), OTHERS.values(), ids=OTHERS)
 def test_dimensions_that_no_fused_kernel_takes(code: str, because: str) -> None:
     check_leaves(Sdpa, code, because)
+
+
+CAUSAL = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def grown(mask):
+    print("grown")
+    return mask
+
+
+class Head(nn.Module):
+    def __init__(self, dim, length):
+        super().__init__()
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.register_buffer("mask", torch.triu(torch.ones(length, length), diagonal=1))
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, 4, c // 4).permute(2, 0, 3, 1, 4).unbind(0)
+{body}        return y.transpose(1, 2).reshape(b, t, c)
+"""
+MADE = "        later = self.mask.bool()[:t, :t]\n"
+FILLED = """\
+        scores = q @ k.transpose(-2, -1) / k.shape[-1] ** 0.5
+        scores = scores.masked_fill(later, -torch.inf)
+        y = F.softmax(scores, dim=-1) @ v
+"""
+FUSED_BODY = "        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(MADE + FILLED, FUSED_BODY, id="nothing else reads it"),
+        pytest.param(
+            MADE + FILLED + "        print(later)\n",
+            MADE + FUSED_BODY + "        print(later)\n",
+            id="it is read below",
+        ),
+        pytest.param(
+            MADE + FILLED + "        show = lambda: later\n",
+            MADE + FUSED_BODY + "        show = lambda: later\n",
+            id="a function inside reads it",
+        ),
+    ],
+)
+def test_a_triangle_goes_that_nothing_reads_any_more(before: str, after: str) -> None:
+    check_rewrites(Sdpa, CAUSAL.format(body=before), CAUSAL.format(body=after))
+
+
+def test_what_does_more_than_to_make_a_triangle_stays() -> None:
+    made = MADE.replace("[:t, :t]", "[:t, :t].to(grown(x).device)")
+    result = run(Sdpa, CAUSAL.format(body=made + FILLED)).after
+
+    assert "grown(x).device" in result
