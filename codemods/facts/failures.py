@@ -209,9 +209,16 @@ def _surely_loaded(flow: Flow, entry: Module, target: Target) -> Mapping[Module,
     return found
 
 
+_MOVES = frozenset({"cuda", "to", "type", "cpu", "copy_", "_cuda"})
+"""Methods of tensors that had an argument ``async``."""
+
+
 def why_unreadable(line: str) -> str | None:
     """What a line that cannot be read was written for, where it is old PyTorch: ``x.cuda(async=True)``."""
     if re.search(r"\basync\s*=[^=]", line):
+        called = re.search(r"(\w+)\([^()]*\basync\s*=", line)
+        if called is not None and called[1] not in _MOVES:
+            return f"async is a keyword since Python 3.7; give that argument of {called[1]}() another name"
         return "async is a keyword since Python 3.7; write non_blocking=… instead of async=…"
     return None
 

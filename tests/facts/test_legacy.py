@@ -11,6 +11,7 @@ from probe import script
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.rewriting.rewrite import parse
 from codemods.dataflow.source import Module
+from codemods.facts.failures import why_unreadable
 from codemods.facts.script import Script, Whole
 from codemods.facts.target import UNKNOWN, Target
 
@@ -284,6 +285,19 @@ def test_what_is_gone_later_than_the_known_torch_is_there(target: tuple[int, int
     found = Script.of(Module("train.py", _START + "iter(loader).next()\n"), Target(target)).fails_today
 
     assert (found is not None) is fails
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        pytest.param("x = x.cuda(async=True)", "write non_blocking=… instead of async=…", id="a copy"),
+        pytest.param("    async=True)", "write non_blocking=… instead of async=…", id="perhaps a copy"),
+        pytest.param("r = Replay(size, async=True)", "give that argument of Replay() another name", id="another call"),
+        pytest.param("def f(x, async=True):", "give that argument of f() another name", id="a parameter"),
+    ],
+)
+def test_what_to_write_instead_of_async_is_said(line: str, remedy: str) -> None:
+    assert why_unreadable(line) == f"async is a keyword since Python 3.7; {remedy}"
 
 
 def test_async_is_named_as_the_cause() -> None:
