@@ -32,6 +32,10 @@ MADE_THERE = {
     "the diagonal": ("torch.eye(3).to(device)", "torch.eye(3, device=device)"),
     "integers": ("torch.arange(0, x.shape[0]).to(device)", "torch.arange(0, x.shape[0], device=device)"),
     "integers up to a length": ("torch.arange(len(data)).to(device)", "torch.arange(len(data), device=device)"),
+    "of whatever is given as the device": (
+        "torch.zeros(2).to(device=input())",
+        "torch.zeros(2, device=input())",
+    ),
     "by the parameter's name": ("torch.zeros(2).to(device=device)", "torch.zeros(2, device=device)"),
     "without blocking": ("torch.zeros(2).to(device, non_blocking=True)", "torch.zeros(2, device=device)"),
     "cuda()": ("torch.zeros(2).cuda()", 'torch.zeros(2, device="cuda")'),

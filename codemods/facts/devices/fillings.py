@@ -366,7 +366,8 @@ def _why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | N
         return (
             None if is_index else Reason("unknown-device", "the device may be None, which means the current one here")
         )
-    if device.kind is DeviceKind.UNKNOWN:
+    is_named = any(each.arg == "device" for each in call.keywords)  # so that it is no tensor, and no number format
+    if device.kind is DeviceKind.UNKNOWN and not is_named:
         because = f": {device.reason}" if device.reason else ""
         text = f"whether '{ast.unparse(target)}' is a device is not known{because}"
         return Reason("unknown-device", text)
