@@ -246,14 +246,19 @@ def described(value: Value) -> str:
     if isinstance(value, (Made, External)) and value.name.endswith(CHOSEN_BY_NAME):
         return f"what is chosen by its name from {value.name.removesuffix(CHOSEN_BY_NAME)}"
     if isinstance(value, Made):
-        return f"{value.name.removesuffix('(…)')}()"
+        return f"{_as_imported(value.name).removesuffix('(…)')}()"
     if isinstance(value, Method) and value.of is not None:
         return f"'.{value.name}' of {described(value.of)}"
     if isinstance(value, Instance) and value.of is not None:
         return f"an object of class {value.of.name}"
     if isinstance(value, Function) and value.name:
         return value.name if value.name.startswith("a ") else f"the function {value.name}()"
-    return value.name if isinstance(value, (External, Choice, Partial)) else "a value"
+    return _as_imported(value.name) if isinstance(value, (External, Choice, Partial)) else "a value"
+
+
+def _as_imported(name: str) -> str:
+    """A name without the project's directory, which comes first for modules of its own: ``/project.models.Net``."""
+    return name.partition(".")[2] if name.startswith("/") and "." in name else name
 
 
 def why(flow: Flow, values: Values, wanted: Kind) -> str:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from probe import script
 
+from codemods.dataflow.values import External
 from codemods.library.kinds import (
     MODULE_METHODS,
     SELF_METHODS,
@@ -127,6 +128,23 @@ def test_why_a_value_is_not_known_to_be_of_a_kind(text: str, reason: str) -> Non
 def test_values_in_words() -> None:
     _, values = answer("import sys\nanswer = timm.make().run if c else timm if d else sys.argv[1]")
     assert sorted(described(each) for each in values) == ["'.run' of timm.make()", "sys.argv", "timm"]
+
+
+def test_what_is_chosen_from_a_library_by_its_name_in_words() -> None:
+    _, values = answer("import torchvision\nanswer = getattr(torchvision.models, sys.argv)()")
+    assert [described(each) for each in values] == ["what is chosen by its name from torchvision.models"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        pytest.param("/project.networks.Net", "networks.Net", id="as it is imported"),
+        pytest.param("/project", "/project", id="of the directory itself"),
+        pytest.param("timm.make", "timm.make", id="a library's as it is"),
+    ],
+)
+def test_a_name_of_the_project_in_words(name: str, words: str) -> None:
+    assert described(External(name)) == words
 
 
 def test_number_formats() -> None:
