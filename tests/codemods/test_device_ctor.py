@@ -134,6 +134,13 @@ def test_each_of_several_in_one_statement_is_made_there() -> None:
     )
 
 
+def test_a_second_copy_is_no_site_of_its_own() -> None:
+    code = HEAD + "    y = torch.empty(4).fill_(8).type_as(x).to(device)\n"
+    (site,) = run(DeviceCtor, code).sites
+
+    assert site.rewrites
+
+
 def test_a_method_that_the_loop_calls_makes_it_there() -> None:
     net = HEAD.replace("model = nn.Linear(4, 1)", "model = Net()").replace(
         "device =",
@@ -160,7 +167,7 @@ def test_what_is_not_known_may_have_a_device_but_be_no_number() -> None:
     check_leaves(
         DeviceCtor,
         code.format("torch.empty(2).fill_(state).to(device)"),
-        "'fill_()' may compute otherwise on the device",
+        "whether 'state' is a number is not known, and a tensor may be on the host",
     )
 
 

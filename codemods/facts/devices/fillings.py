@@ -86,11 +86,15 @@ class Filled:
 
 def filled(script: Script) -> Iterator[Filled]:
     """The tensors of the module that are filled on the host again and again, and copied to what may be CUDA."""
-    for transfer in (*script.transfers, *likenings(script.flow, script.module)):
+    likened = tuple(likenings(script.flow, script.module))
+    copying = {each.call for each in likened}
+    for transfer in (*script.transfers, *likened):
         module, call = transfer.module, transfer.call
         if module is not script.module or not _moves(transfer) or _stays(script, transfer):
             continue
         steps = tuple(calls_of_chain(script, transfer.receiver))
+        if not copying.isdisjoint(steps):
+            continue  # `.type_as(x).to(device)`: the first copy is a site, and there is nothing left for the second one
         maker = steps[-1] if steps else None
         name = _name(script, maker) if maker is not None else ""
         if maker is None or not _is_about(script, name, steps) or not script.may_run(module, call):
@@ -296,12 +300,19 @@ def _why_other_tensor(script: Script, name: str, steps: tuple[ast.Call, ...]) ->
     other = next((each.arg for each in maker.keywords if each.arg not in PLAIN_ARGUMENTS), None)
     if other is not None:
         return Reason("other-arguments", f"it is given {other}, which may not go together with a device")
-    for call in steps[:-1]:
-        if _method(call) in SHARING:
-            text = f"'{_method(call)}()' keeps one element for several, and the copy has several of it"
-            return Reason("other-result", text)
-        if not _is_kept(script, call):
-            return Reason("other-result", f"'{last_name(call.func)}()' may compute otherwise on the device")
+    return next(filter(None, (_why_other_step(script, call) for call in steps[:-1])), None)
+
+
+def _why_other_step(script: Script, call: ast.Call) -> Reason | None:
+    """Why what is called on the way may make another thing of the tensor on a device."""
+    if _method(call) in SHARING:
+        text = f"'{_method(call)}()' keeps one element for several, and the copy has several of it"
+        return Reason("other-result", text)
+    if _method(call) in FILLING and not all(_is_number(script, each) for each in arguments_of(call)):
+        given = ast.unparse(arguments_of(call)[0])
+        return Reason("other-result", f"whether '{given}' is a number is not known, and a tensor may be on the host")
+    if not _is_kept(script, call):
+        return Reason("other-result", f"'{last_name(call.func)}()' may compute otherwise on the device")
     return None
 
 
@@ -319,8 +330,6 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
     given = arguments_of(call)
     if _method(call) in _CASTS and len(given) == 1:
         return _is_format(script, given[0])
-    if _method(call) in FILLING and not all(_is_number(script, each) for each in given):
-        return False
     return is_alike(_method(call)) and not any(_is_tensor(script, each) for each in given)
 
 
