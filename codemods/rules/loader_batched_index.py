@@ -63,26 +63,6 @@ class LoaderBatchedIndex(Codemod):
     examples = (
         Rewrites(
             before="""\
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(1000, 784), torch.randint(10, (1000,)))
-loader = DataLoader(data, batch_size=50, shuffle=True)
-for images, labels in loader:
-    print(images.mean(), labels.sum())
-""",
-            after="""\
-import torch
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
-
-data = TensorDataset(torch.randn(1000, 784), torch.randint(10, (1000,)))
-loader = DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), 50, drop_last=False))
-for images, labels in loader:
-    print(images.mean(), labels.sum())
-""",
-        ),
-        Rewrites(
-            before="""\
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -129,6 +109,26 @@ data = Table(table[:, :-1], table[:, -1])
 loader = DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), 50, drop_last=False))
 for rows, labels in loader:
     print(rows.mean(), labels.sum())
+""",
+        ),
+        Rewrites(
+            before="""\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(1000, 784), torch.randint(10, (1000,)))
+loader = DataLoader(data, batch_size=50, shuffle=True)
+for images, labels in loader:
+    print(images.mean(), labels.sum())
+""",
+            after="""\
+import torch
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+
+data = TensorDataset(torch.randn(1000, 784), torch.randint(10, (1000,)))
+loader = DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), 50, drop_last=False))
+for images, labels in loader:
+    print(images.mean(), labels.sum())
 """,
         ),
         Leaves(
