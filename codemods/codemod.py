@@ -108,6 +108,8 @@ class Choices:
 
     workers: int = 4
     """The worker processes that a loader is given where the script has no option for them."""
+    prefetch: int = 2
+    """The batches that each worker has ahead; 2 is PyTorch's own number, which is not written."""
     workers_are_given: bool = True
     """Whether ``loader-workers`` runs: else no loader is given workers, whatever is done for those that have some."""
     batches_are_pinned: bool = True

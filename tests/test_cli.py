@@ -278,6 +278,7 @@ def test_many_files_go_through_several_processes_in_order(torchfast_process: Run
         (("train.py", "--level", "bitwize"), "unknown level 'bitwize'; did you mean 'bitwise'?"),
         (("train.py", "--level", "training"), "unknown level 'training'"),
         (("train.py", "--workers", "0"), "workers is 0, but at least 1 is needed: see --ignore loader-workers"),
+        (("train.py", "--prefetch", "0"), "prefetch is 0, but each worker has at least 1 batch ahead"),
         (("train.py", "--workers", "many"), "'many' is not a valid integer"),
         (("train.py", "--amp", "fp8"), "unknown form of mixed precision 'fp8'"),
         (("train.py", "--compile-mode", "max"), "unknown mode of torch.compile 'max'"),

@@ -60,15 +60,19 @@ def test_configuration_counts_and_the_command_line_wins(tmp_path: Path) -> None:
 def test_how_rules_rewrite_is_configured_and_the_command_line_wins(tmp_path: Path) -> None:
     write(
         tmp_path / "pyproject.toml",
-        "[tool.torchfast]\nworkers = 8\namp = 'bf16'\ncompile-mode = 'reduce-overhead'\nmain-guard = false\n",
+        "[tool.torchfast]\nworkers = 8\nprefetch = 6\namp = 'bf16'\ncompile-mode = 'reduce-overhead'\nmain-guard = false\n",
     )
 
     configured = settings(tmp_path, Options()).choices
-    chosen = settings(tmp_path, Options(workers=2, amp="fp16", compile_mode="default", main_guard=True)).choices
+    chosen = settings(
+        tmp_path, Options(workers=2, prefetch=3, amp="fp16", compile_mode="default", main_guard=True)
+    ).choices
 
     rules = GROUPS["DEFAULT"]
-    assert configured == Choices(workers=8, main_guard=False, amp="bf16", compile_mode="reduce-overhead", weighed=rules)
-    assert chosen == Choices(workers=2, main_guard=True, amp="fp16", weighed=rules)
+    assert configured == Choices(
+        workers=8, prefetch=6, main_guard=False, amp="bf16", compile_mode="reduce-overhead", weighed=rules
+    )
+    assert chosen == Choices(workers=2, prefetch=3, main_guard=True, amp="fp16", weighed=rules)
 
 
 def test_rules_that_are_selected_by_name_are_not_weighed(tmp_path: Path) -> None:
@@ -101,6 +105,7 @@ def test_a_pyproject_without_the_table_does_not_hide_one_above(tmp_path: Path) -
         pytest.param("ignore = [1]", "ignore is not a list of rule names", id="no names"),
         pytest.param("target-torch = 2.1", "target-torch is not a string", id="no string"),
         pytest.param("workers = '4'", "workers is not a number", id="no number"),
+        pytest.param("prefetch = 0", "prefetch is 0, but each worker has at least 1 batch ahead", id="no batch ahead"),
         pytest.param("workers = true", "workers is not a number", id="true is no number"),
         pytest.param("main-guard = 1", "main-guard is not true or false", id="no truth value"),
         pytest.param("amp = 'fp8'", "unknown form of mixed precision 'fp8'", id="form"),

@@ -13,7 +13,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "What is written": ("apply", "interactive", "patch", "output", "fix", "add-ignores"),
     "What is said": ("diff", "format", "output-file", "statistics", "profile", "verified", "gpu-hourly", "quiet"),
     "Which rules": ("level", "select", "ignore", "target-torch"),
-    "What rules write": ("workers", "amp", "compile-mode", "no-main-guard"),
+    "What rules write": ("workers", "prefetch", "amp", "compile-mode", "no-main-guard"),
     "Which files": ("exclude", "extend-exclude", "force-exclude"),
     "Which findings": ("diff-base", "baseline", "write-baseline"),
     "What fails": ("fail-on", "exit-zero", "evidence"),

@@ -37,6 +37,7 @@ class Chosen:
     level: str | None
     target_torch: str | None
     workers: int | None
+    prefetch: int | None
     amp: str | None
     compile_mode: str | None
     main_guard: bool | None
@@ -70,6 +71,7 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
         level: str | None,
         target_torch: str | None,
         workers: int | None,
+        prefetch: int | None,
         amp: str | None,
         compile_mode: str | None,
         no_main_guard: bool,
@@ -85,6 +87,7 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
             level,
             target_torch,
             workers,
+            prefetch,
             amp,
             compile_mode,
             main_guard,
@@ -120,6 +123,7 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--target-torch", metavar="VERSION", help="The oldest torch that the scripts run on."),
         click.option("--workers", type=int, metavar="N", help="Worker processes of a loader.  [default: 4]"),
+        click.option("--prefetch", type=int, metavar="N", help="Batches that each worker has ahead.  [default: 2]"),
         click.option(
             "--amp",
             metavar="FORM",

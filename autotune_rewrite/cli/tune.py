@@ -118,7 +118,7 @@ EXAMPLES = (
     multiple=True,
     callback=_values,
     metavar="NAME=A,B",
-    help="Try these values, too: workers=2,8, amp=bf16,fp16, compile=reduce-overhead.",
+    help="Try these values, too: workers=2,8, prefetch=4,8, amp=bf16,fp16, compile=reduce-overhead.",
 )
 @click.option("--apply", is_flag=True, help="Write what pays, and what was measured to torchfast.lock.")
 @click.option("--patch", metavar="FILE", help="Write what pays to this file, as a patch.")

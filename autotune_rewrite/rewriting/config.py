@@ -38,6 +38,7 @@ _KEYS = (
     "level",
     "target-torch",
     "workers",
+    "prefetch",
     "amp",
     "compile-mode",
     "main-guard",
@@ -64,6 +65,7 @@ class Options:
     level: str | None = None
     target_torch: str | None = None
     workers: int | None = None
+    prefetch: int | None = None
     amp: str | None = None
     compile_mode: str | None = None
     main_guard: bool | None = None
@@ -85,7 +87,7 @@ class Options:
 
         Raises:
             ConfigError: for an unknown rule, level, promise, version, form of mixed precision or mode of compiling, or
-                a number of workers that is not positive.
+                a number of workers, or of batches ahead, that is not positive.
         """
         of_files = (name for _, names in self.per_file_ignores or () for name in names)
         for name in (*(self.select or ()), *(self.ignore or ()), *of_files):
@@ -98,14 +100,19 @@ class Options:
                 targets.parse(self.target_torch)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
-        if self.workers is not None and self.workers < 1:
-            raise ConfigError(f"workers is {self.workers}, but at least 1 is needed: see --ignore loader-workers")
+        self._check_numbers()
         if self.fail_on is not None and self.fail_on not in FAIL_ON:
             raise ConfigError(unknown("promise to fail on", self.fail_on, FAIL_ON))
         if self.amp is not None and self.amp not in AMP_FORMS:
             raise ConfigError(unknown("form of mixed precision", self.amp, AMP_FORMS))
         if self.compile_mode is not None and self.compile_mode not in COMPILE_MODES:
             raise ConfigError(unknown("mode of torch.compile", self.compile_mode, COMPILE_MODES))
+
+    def _check_numbers(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ConfigError(f"workers is {self.workers}, but at least 1 is needed: see --ignore loader-workers")
+        if self.prefetch is not None and self.prefetch < 1:
+            raise ConfigError(f"prefetch is {self.prefetch}, but each worker has at least 1 batch ahead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +171,7 @@ def settings(
         target=targets.find(directory) if version is None else Target(targets.parse(version)),
         choices=Choices(
             workers=chosen("workers", usual.workers),
+            prefetch=chosen("prefetch", usual.prefetch),
             workers_are_given="loader-workers" in rules,
             batches_are_pinned="loader-pin" in rules,
             models_are_compiled="compile" in rules,
@@ -248,6 +256,7 @@ def shown(path: Path) -> list[Shown]:
         "per-file-ignores": {},
         "level": LEVELS[-1],
         "workers": usual.workers,
+        "prefetch": usual.prefetch,
         "amp": usual.amp,
         "compile-mode": usual.compile_mode,
         "main-guard": usual.main_guard,
@@ -314,6 +323,7 @@ def _options(table: dict[str, Any]) -> Options:
         level=_word(table, "level"),
         target_torch=_word(table, "target-torch"),
         workers=_of_type(table, "workers", int, "a number"),
+        prefetch=_of_type(table, "prefetch", int, "a number"),
         amp=_word(table, "amp"),
         compile_mode=_word(table, "compile-mode"),
         main_guard=_of_type(table, "main-guard", bool, "true or false"),

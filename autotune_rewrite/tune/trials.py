@@ -53,6 +53,7 @@ class Option(NamedTuple):
 
 OPTIONS: dict[str, Option] = {
     "workers": Option("workers", int),
+    "prefetch": Option("prefetch", int),
     "amp": Option("amp"),
     "compile": Option("compile_mode"),
 }

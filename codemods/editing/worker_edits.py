@@ -9,6 +9,10 @@ from codemods.editing import imports
 from codemods.editing.values import AddArgument, AddItem, Import, Replace, Wrap
 from codemods.facts.reason import HERE, Reason
 
+PREFETCH = "prefetch_factor"
+_OPTIONAL = (2, 0)
+"""The torch from which on ``prefetch_factor=None`` leaves the number to PyTorch, and may be given without workers."""
+
 if TYPE_CHECKING:
     from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
@@ -47,6 +51,28 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
     quote = script.quote(module)
     guard = f"if __name__ == {quote}__main__{quote}:"
     return (*found, *(Wrap(module, part, guard, takes_along=True) for part in workers.unguarded.parts))
+
+
+def reading_ahead(script: Script, workers: Workers, batches: int) -> tuple[Edit, ...] | Reason:
+    """What gives each of these workers so many batches ahead; why it cannot be written.
+
+    Without workers DataLoader refuses every number since torch 2.0, and None before it.
+    """
+    found: list[Edit] = []
+    for count in workers.counts:
+        text = str(batches)
+        if count.positive != "True":
+            if not script.target.allows(_OPTIONAL):
+                return script.target.why_too_old(_OPTIONAL, f"{PREFETCH}=None")
+            text = f"{batches} if {_condition(count.positive)} else None"
+        found.append(pass_(script.module, count.site, PREFETCH, text))
+    return tuple(found)
+
+
+def _condition(text: str) -> str:
+    """The expression as it may stand between ``if`` and ``else``."""
+    is_loose = isinstance(ast.parse(text, mode="eval").body, (ast.IfExp, ast.Lambda, ast.NamedExpr))
+    return f"({text})" if is_loose else text
 
 
 def pass_(module: Module, site: Site, name: str, value: str) -> Edit:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
+from codemods.codemod import Choices, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.editing.worker_edits import edits
+from codemods.editing.worker_edits import PREFETCH, edits, reading_ahead
 from codemods.facts.cost.worth import worth
 from codemods.facts.data.loaders import partial_loaders
 from codemods.facts.reason import Reason, Words
-from codemods.facts.workers.plan import WorkerFacts
+from codemods.facts.workers.plan import WorkerFacts, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.codemod import Finding, Need
+    from codemods.editing.values import Edit
+    from codemods.facts.data.loaders import Loader
     from codemods.facts.script import Script
 
 _MESSAGE = "the training waits while each batch is read and transformed"
@@ -30,6 +32,10 @@ class LoaderWorkers(Codemod):
         Workers do it beside the training. A script's own option (``--workers``, ``--n_cpu``) that is not passed is
         passed; else four workers are started, where the script uses CUDA: beside training on the CPU they take its
         cores. ``{'num_workers': 1} if use_cuda else {}`` becomes 4.
+
+        ``--prefetch 4`` has each worker four batches ahead, where PyTorch has two: ``prefetch_factor=4`` is written
+        with the number of workers, and for loaders that have workers already and leave it to PyTorch. A loader's own
+        ``prefetch_factor`` stays. Where there may be no workers, it is None then, which needs torch 2.0.
 
         A worker that is not forked (Windows, macOS, Python 3.14) imports the script first. Where that would read a
         loader, the code from where loaders are made goes under ``if __name__ == "__main__":``; imports, definitions
@@ -52,8 +58,10 @@ class LoaderWorkers(Codemod):
         objects: an array is shared. PyTorch warns of four workers on a machine with fewer cores, for which
         ``--workers 2`` is better. Containers may need ``--shm-size``, scripts with OpenCV
         ``cv2.setNumThreads(0)``, those with tokenizers ``TOKENIZERS_PARALLELISM=false``. PyTorch has each worker two
-        batches ahead. ``prefetch_factor=4`` costs memory and pays where a few batches take much longer than the others,
-        which no script says of its data: try it (docs/measured.md, "prefetch_factor").
+        batches ahead. ``--prefetch 4`` costs memory and pays where a few batches take much longer than the others,
+        which no script says of its data: ``torchfast tune --values prefetch=4,8`` tries it beside workers that this
+        rule gives, ``torchfast tune --prefetch 4`` also where all loaders have workers (docs/measured.md,
+        "prefetch_factor").
 
     References:
         ``torch.utils.data``, "Multi-process data loading"; notes/randomness; Python, multiprocessing, "Programming
@@ -176,19 +184,19 @@ for (x,) in loader:
     def find(self, script: Script) -> Iterator[Finding]:
         """Every loader of the module without workers."""
         for call in partial_loaders(script.flow, script.module):
-            if not any(each.arg == "num_workers" for each in call.keywords):
+            given = {each.arg for each in call.keywords}
+            missing = "num_workers" if "num_workers" not in given else PREFETCH if self._is_ahead else None
+            if missing is not None and missing not in given:
                 text = "what functools.partial makes is not followed:"
-                because = Reason("partial-loader", text, remedy="give it num_workers there")
+                because = Reason("partial-loader", text, remedy=f"give it {missing} there")
                 yield self.left(script.module, call, because)
         facts = WorkerFacts(script, self.choices.workers, self.choices.main_guard)
         for loader in script.loaders:
             if loader.module is not script.module:
                 continue
             found = facts.given(loader)
-            if found is None:
-                continue
-            if isinstance(found, Reason):
-                yield self.left(loader.module, loader.call, found)
+            if not isinstance(found, Workers):
+                yield from self._with_workers(script, facts, loader, found)
                 continue
             changes = edits(script, found, main_guard=self.choices.main_guard)
             if isinstance(changes, Reason):
@@ -202,5 +210,40 @@ for (x,) in loader:
             message = Words(_MESSAGE if found.unguarded is None else _GUARDED)
             if found.why_forked is not None:
                 message = found.why_forked.words.following(f"{message.text}; workers only where they are forked: ")
-            needs: Need = "cuda" if all(count.on_cuda for count in found.counts) else ""
-            yield self.rewrites(loader.module, loader.call, message, *changes, promise=promise, needs=needs)
+            ahead = self._ahead(script, facts, loader, found) if self._is_ahead else ()
+            if isinstance(ahead, Reason):
+                message, ahead = ahead.words.following(f"{message.text}; without {PREFETCH}: ", *message.places), ()
+            needs = _needs(found)
+            yield self.rewrites(loader.module, loader.call, message, *changes, *ahead, promise=promise, needs=needs)
+
+    @property
+    def _is_ahead(self) -> bool:
+        """Whether workers are to have another number of batches ahead than PyTorch gives them by itself."""
+        return self.choices.prefetch != Choices().prefetch
+
+    def _ahead(self, script: Script, facts: WorkerFacts, loader: Loader, workers: Workers) -> tuple[Edit, ...] | Reason:
+        """What gives each of these workers as many batches ahead as were asked for; why it cannot be written."""
+        reason = facts.why_not_beside(loader, workers, PREFETCH)
+        return reading_ahead(script, workers, self.choices.prefetch) if reason is None else reason
+
+    def _with_workers(
+        self, script: Script, facts: WorkerFacts, loader: Loader, because: Reason | None
+    ) -> Iterator[Finding]:
+        """A loader that is given no workers: what those that it has read ahead, or why it has none or others."""
+        workers = facts.reading_ahead(loader) if self._is_ahead else None
+        if isinstance(workers, Workers):
+            ahead = self._ahead(script, facts, loader, workers)
+            if not isinstance(ahead, Reason):
+                message = f"each of its workers has 2 batches ahead, and {self.choices.prefetch} were asked for"
+                promise = Promise.RANDOM if workers.draws else Promise.BITWISE
+                needs = _needs(workers)
+                yield self.rewrites(loader.module, loader.call, message, *ahead, promise=promise, needs=needs)
+                return
+            workers = ahead
+        because = because or workers
+        if because is not None:
+            yield self.left(loader.module, loader.call, because)
+
+
+def _needs(workers: Workers) -> Need:
+    return "cuda" if all(count.on_cuda for count in workers.counts) else ""

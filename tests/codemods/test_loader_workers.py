@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
@@ -8,7 +9,12 @@ from kit import check_leaves, check_rewrites, check_silent, run
 from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods.codemod import Choices, Promise
+from codemods.facts.causes import OF_ALL
+from codemods.facts.target import Target
 from codemods.rules.loader_workers import LoaderWorkers
+
+if TYPE_CHECKING:
+    from autotune_rewrite.rewriting.results import Rewrite
 
 HEAD = """\
 import argparse
@@ -775,3 +781,155 @@ def test_what_accelerate_prepares_may_be_read_anew_for_each_batch() -> None:
     reading = "    x, y = next(iter(loader))\n    accelerator.backward(model(x).sum())\n"
     code = PREPARED[: PREPARED.index("    for x, y")] + reading
     leaves(MNIST + code, "it may be read anew for each batch, and workers start each time (line [next(iter])")
+
+
+# --- batches ahead --------------------------------------------------------------------------------------------------
+
+
+def ahead(code: str, target: tuple[int, int] | None = (2, 1), batches: int = 4, **choices: bool) -> Rewrite:
+    """The rule alone, where ``--prefetch`` is given."""
+    rules = frozenset({"loader-workers"})
+    chosen = Choices(prefetch=batches, **choices)  # type: ignore[arg-type]
+    settings = Settings(rules, Promise.TRAINING, target=Target(target), choices=chosen)
+    result = rewrite("train.py", code, settings, rounds=((LoaderWorkers,),))
+    assert {site.code for site in result.sites if not site.rewrites} <= LoaderWorkers.causes | OF_ALL.keys()
+    return result
+
+
+AHEAD_IF_ANY = "prefetch_factor=4 if opt.workers > 0 else None"
+OWN_OPTION = parser('"--workers", type=int, default=4')
+AHEAD = {
+    "with new workers": ("loader = DataLoader(data, 64)\n", "num_workers=4, prefetch_factor=4"),
+    "with new workers where there is CUDA": (
+        ANY_DEVICE + "loader = DataLoader(data, 64)\n",
+        f'{WHERE_CUDA}, prefetch_factor=4 if device.type == "cuda" else None',
+    ),
+    "with new workers of the script's own option": (
+        OWN_OPTION + "loader = DataLoader(data, 64)\n",
+        f"num_workers=opt.workers, {AHEAD_IF_ANY}",
+    ),
+    "for workers that are there": (
+        "loader = DataLoader(data, 64, num_workers=2)\n",
+        "num_workers=2, prefetch_factor=4",
+    ),
+    "for one worker, which is the script's choice": (
+        "loader = DataLoader(data, 64, num_workers=1)\n",
+        "num_workers=1, prefetch_factor=4",
+    ),
+    "for workers of which there may be none": (
+        OWN_OPTION + "loader = DataLoader(data, 64, num_workers=opt.workers)\n",
+        f"num_workers=opt.workers, {AHEAD_IF_ANY}",
+    ),
+}
+
+
+def filled(code: str, arguments: str) -> str:
+    """The code with these arguments of the loader in the place of its number of workers."""
+    return re.sub(r"DataLoader\(data, 64.*?\)\n", f"DataLoader(data, 64, {arguments})\n", code)
+
+
+def joined(code: str) -> str:
+    """The code with each call in one line."""
+    return re.sub(r",\n +", ", ", code)
+
+
+@pytest.mark.parametrize(("code", "arguments"), AHEAD.values(), ids=AHEAD.keys())
+def test_workers_have_the_batches_ahead_that_were_asked_for(code: str, arguments: str) -> None:
+    loop = ON_DEVICE if "device" in code else ON_CUDA
+    before, after = HEAD + main(MNIST + code + loop), HEAD + main(MNIST + filled(code, arguments) + loop)
+    result = ahead(before)
+    assert joined(result.after) == joined(after)
+    compile(result.after, "train.py", "exec")
+    assert ahead(result.after).after == result.after
+    assert "prefetch_factor" not in ahead(before, batches=2).after
+
+
+def test_where_workers_are_forked_alone_so_are_the_batches_ahead() -> None:
+    code = HEAD + MNIST + "loader = DataLoader(data, 64)\n" + ON_CUDA
+    is_forked = 'torch.multiprocessing.get_start_method() == "fork"'
+    result = ahead(code, main_guard=False)
+    assert f"num_workers=4 if {is_forked} else 0, prefetch_factor=4 if {is_forked} else None" in joined(result.after)
+
+
+def test_a_dictionary_for_cuda_has_it_beside_the_number_of_workers() -> None:
+    kwargs = "kwargs = {'num_workers': 1} if torch.cuda.is_available() else {}\n"
+    code = HEAD + main(MNIST + kwargs + "loader = DataLoader(data, 64, **kwargs)\n" + ON_CUDA)
+    after = code.replace("{'num_workers': 1}", "{'num_workers': 4, 'prefetch_factor': 4}")
+    assert ahead(code).after == after
+    assert ahead(after).after == after
+
+
+def test_new_workers_of_a_dictionary_that_reaches_a_loader_without_any_have_no_more_ahead() -> None:
+    kwargs = "kwargs = {'num_workers': 1} if torch.cuda.is_available() else {}\n"
+    other = "other = DataLoader(data, 64, **{**kwargs, 'num_workers': 0})\n"
+    code = HEAD + main(MNIST + kwargs + "loader = DataLoader(data, 64, **kwargs)\n" + ON_CUDA + other)
+    result = ahead(code)
+    assert result.after == code.replace("{'num_workers': 1}", "{'num_workers': 4}")
+    assert any("; without prefetch_factor: what is given to it with **" in site.message for site in result.sites)
+
+
+OLD = "prefetch_factor=None needs torch 2.0, and the script may run on an older one"
+
+
+def test_before_torch_2_it_is_not_written_where_there_may_be_no_workers() -> None:
+    new = HEAD + main(ANY_DEVICE + MNIST + "loader = DataLoader(data, 64)\n" + ON_DEVICE)
+    result = ahead(new, (1, 13))
+    assert result.after == new.replace("data, 64", f"data, 64, {WHERE_CUDA}")
+    assert f"; without prefetch_factor: {OLD}" in result.sites[0].message
+    own = HEAD + main(OWN_OPTION + MNIST + "loader = DataLoader(data, 64, num_workers=opt.workers)\n" + ON_CUDA)
+    result = ahead(own, (1, 13))
+    assert (result.after, [site.message.startswith(OLD) for site in result.sites]) == (own, [True])
+    always = HEAD + main(MNIST + "loader = DataLoader(data, 64, num_workers=2)\n" + ON_CUDA)
+    assert "num_workers=2, prefetch_factor=4" in ahead(always, (1, 13)).after
+
+
+LEFT_AHEAD = {
+    "its own number": ("loader = DataLoader(data, 64, num_workers=2, prefetch_factor=8)\n" + ON_CUDA, None),
+    "its own number in a dictionary": (
+        "kwargs = {'prefetch_factor': 8}\nloader = DataLoader(data, 64, num_workers=2, **kwargs)\n" + ON_CUDA,
+        None,
+    ),
+    "a number of workers that is worked out": (
+        "loader = DataLoader(data, 64, num_workers=plot.count())\n" + ON_CUDA,
+        "its number of workers is worked out in the call: plot.count()",
+    ),
+    "a class with an __init__ of its own": (
+        "class Own(DataLoader):\n    def __init__(self, data):\n        super().__init__(data, 64, num_workers=2)\n"
+        "loader = Own(data)\n" + ON_CUDA,
+        "class Own has an __init__ of its own: prefetch_factor belongs into its call",
+    ),
+    "what only the first batch is read of": (
+        "loader = DataLoader(data, 64, num_workers=2)\nx, y = next(iter(loader))\nx = x.cuda()\n",
+        "only its first batch is read",
+    ),
+    "what stays on the CPU": (
+        "loader = DataLoader(data, 64, num_workers=2)\nfor x, y in loader:\n    print(x)\n",
+        "its batches are not moved to a device in this file",
+    ),
+    "a dictionary of which a loader without workers takes the rest": (
+        "kwargs = {'num_workers': 2}\nloader = DataLoader(data, 64, **kwargs)\n"
+        "other = DataLoader(data, 64, **{**kwargs, 'num_workers': 0})\n" + ON_CUDA,
+        "what is given to it with ** may reach the loader in line",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), LEFT_AHEAD.values(), ids=LEFT_AHEAD.keys())
+def test_where_workers_have_no_other_number_of_batches_ahead(code: str, because: str | None) -> None:
+    text = HEAD + "import plot\n" + main(MNIST + code)
+    result = ahead(text)
+    assert result.after == text
+    assert because is None or any(site.message.startswith(because) for site in result.sites)
+    assert because is not None or not result.sites
+
+
+def test_more_than_are_drawn_at_once_change_what_is_drawn() -> None:
+    sampler = "loader = DataLoader(data, 64, sampler=plot.Own(data), num_workers=2)\n"
+    (site,) = ahead(HEAD + "import plot\n" + main(MNIST + sampler + ON_CUDA)).sites
+    assert (site.rewrites, site.promise) == (True, Promise.RANDOM)
+
+
+def test_what_functools_partial_makes_is_told_of() -> None:
+    made = "make = functools.partial(DataLoader, num_workers=2)\nloader = make(data, 64)\n"
+    (site,) = ahead(HEAD + "import functools\n" + main(MNIST + made + ON_CUDA)).sites
+    assert site.message == "what functools.partial makes is not followed: give it prefetch_factor there"

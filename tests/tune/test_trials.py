@@ -452,6 +452,38 @@ def test_a_variant_is_known_by_its_rules_and_values() -> None:
     assert Trial(ORIGINAL, PIN, "alone").may_pay is False
 
 
+LOADED = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+def main():
+    data = datasets.MNIST("data", transform=transforms.ToTensor())
+    loader = DataLoader(data, 64)
+    for x, y in loader:
+        x = x.cuda()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_numbers_of_batches_ahead_are_tried(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(LOADED)
+    verifier = Verifier()
+    workers = Variant(frozenset({"loader-workers"}))
+    options = Options(select=("loader-workers",))
+    trials = Trials(read_project(str(script)), options, Plan(script, script), verifier, Budget(60.0, 4), Records(None))
+
+    trials(workers, workers.having("prefetch", "8"), "value")
+
+    ((before, after),) = verifier.texts
+    assert "DataLoader(data, 64, num_workers=4)\n" in before
+    assert "DataLoader(data, 64, num_workers=4, prefetch_factor=8)\n" in after
+    assert trials(workers, workers.having("prefetch", "2"), "value").is_same
+
+
 def test_a_mode_of_compiling_is_tried(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(COMPILED)

@@ -234,6 +234,45 @@ class WorkerFacts:
         """The loaders whose arguments stand at the site."""
         return tuple(each for each in self.script.loaders if each.call is site or site in self._dictionaries(each))
 
+    def reading_ahead(self, loader: Loader) -> Workers | Reason | None:
+        """The workers of a loader that leaves to PyTorch how many batches they have ahead; None where there are none.
+
+        Returns:
+            A reason where more of them would be a loss, or cannot be asked for.
+        """
+        if loader.unknown_arguments is not None or "prefetch_factor" in loader.arguments:
+            return loader.unknown_arguments
+        found = self.present(loader)
+        if not isinstance(found, Workers):
+            return found
+        code = self.code(loader)
+        reason = self._why_not_passed(loader, "prefetch_factor") or loader.own_iteration or why_unknown(code)
+        reason = reason or self._why_not_read(loader) or why_not_cuda(self.script, loader)
+        if reason is not None:
+            return reason
+        own_order = not all(is_drawn_at_once(loader, name) for name in ("sampler", "batch_sampler"))
+        return found._replace(draws=own_order or loader.dataset.is_iterable or code.draws)
+
+    def why_not_beside(self, loader: Loader, workers: Workers, name: str) -> Reason | None:
+        """Why an argument that needs workers cannot stand beside their number: it would reach loaders without any.
+
+        What is in a dictionary may be in another one, too: ``{**kwargs, "num_workers": 0}``.
+        """
+        sites = [count.site for count in workers.counts]
+        if sites == [loader.call]:
+            return None
+        for other in self.script.loaders:
+            if other is loader or not other.dictionaries:
+                continue
+            theirs = self.present(other)
+            has_same = isinstance(theirs, Workers) and sites == [count.site for count in theirs.counts]
+            if not has_same or name in other.arguments:
+                text = (
+                    f"what is given to it with ** may reach the loader in {HERE}, which has workers of its own, or none"
+                )
+                return Reason("script-decides", text, (loader.at(other.call),))
+        return None
+
     # What it can be given.
 
     def given(self, loader: Loader) -> Workers | Reason | None:
@@ -351,9 +390,9 @@ class WorkerFacts:
         """Why the loader cannot, or should not, have workers; or such as are forked."""
         if loader.unknown_arguments is not None:
             return loader.unknown_arguments
-        if loader.passing is not loader.call:
-            text = f"class {loader.value.name} has an __init__ of its own: num_workers belongs into its call"
-            return Reason("own-loader-class", text, remedy="give num_workers in the call of DataLoader's __init__")
+        own_class = self._why_not_passed(loader, "num_workers")
+        if own_class is not None:
+            return own_class
         if loader.own_iteration is not None:
             return loader.own_iteration
         for name in _NEEDS_WORKERS:
@@ -364,6 +403,13 @@ class WorkerFacts:
         if in_worker is not None and in_worker.code in _UNKNOWN:
             in_worker = _why_changed(code) or in_worker  # what is known to go wrong decides
         return in_worker or self._why_not_read(loader) or why_not_cuda(self.script, loader)
+
+    def _why_not_passed(self, loader: Loader, name: str) -> Reason | None:
+        """Why the call that makes the loader takes no such argument of ``DataLoader``."""
+        if loader.passing is loader.call:
+            return None
+        text = f"class {loader.value.name} has an __init__ of its own: {name} belongs into its call"
+        return Reason("own-loader-class", text, remedy=f"give {name} in the call of DataLoader's __init__")
 
     def _why_not_in_workers(self, loader: Loader, code: WorkerCode, start: Start) -> Reason | None:
         """Why its data set cannot, or should not, be read in a worker process."""
