@@ -33,6 +33,8 @@ class DeviceCtor(Codemod):
         ``type_as(x)`` and ``to(x)`` become ``dtype=x.dtype, device=x.device`` where the same comes out, as of zeros and
         ones. Other numbers are made on the device and cast there.
 
+        A number may be added or multiplied in between: ``(torch.ones(n) * i).to(device)``.
+
         ``torch.tensor(numbers).to(device)`` is not meant: it copies the numbers in either form.
 
     When it is left:

@@ -32,6 +32,15 @@ MADE_THERE = {
     "the diagonal": ("torch.eye(3).to(device)", "torch.eye(3, device=device)"),
     "integers": ("torch.arange(0, x.shape[0]).to(device)", "torch.arange(0, x.shape[0], device=device)"),
     "integers up to a length": ("torch.arange(len(data)).to(device)", "torch.arange(len(data), device=device)"),
+    "times a number": (
+        "(torch.ones(8) * 5).long().to(device)",
+        "(torch.ones(8, device=device) * 5).long()",
+    ),
+    "with a number added": ("(1 + torch.zeros(8)).to(device)", "(1 + torch.zeros(8, device=device))"),
+    "another format than that of the sum": (
+        "(torch.ones(8) + 0.1).type_as(x)",
+        "(torch.ones(8, device=x.device) + 0.1).type_as(x)",
+    ),
     "of whatever is given as the device": (
         "torch.zeros(2).to(device=input())",
         "torch.zeros(2, device=input())",
@@ -288,6 +297,9 @@ def test_another_stream_might_not_wait_for_it() -> None:
 
 
 SILENT = {
+    "divided by a number, which CUDA may round otherwise": "    y = (torch.ones(8) / 3).to(device)\n",
+    "times a tensor, which is on the host": "    y = (torch.ones(4) * data[0]).to(device)\n",
+    "times what may be a tensor": "    y = (torch.ones(4) * load(x)).to(device)\n",
     "it is made there already": "    y = torch.zeros(2, device=device)\n",
     "it runs once": "y = torch.zeros(2).to(device)\n",
     "it stays on the host": '    y = torch.zeros(2).to("cpu")\n',

@@ -81,7 +81,8 @@ class Filled:
     def is_exact_in_its_format(self) -> bool:
         """Whether the same comes out where it is made in the number format of the copy."""
         has_own = any(each.arg == "dtype" for each in self.maker.keywords)
-        return self.name in EXACT_IN_EACH_FORMAT and not self.steps and not has_own
+        is_as_made = not self.steps and self.transfer.receiver is self.maker
+        return self.name in EXACT_IN_EACH_FORMAT and is_as_made and not has_own
 
 
 def filled(script: Script) -> Iterator[Filled]:
@@ -92,7 +93,7 @@ def filled(script: Script) -> Iterator[Filled]:
         module, call = transfer.module, transfer.call
         if module is not script.module or not _moves(transfer) or _stays(script, transfer):
             continue
-        steps = tuple(calls_of_chain(script, transfer.receiver))
+        steps = tuple(calls_of_chain(script, transfer.receiver, with_numbers=True))
         if not copying.isdisjoint(steps):
             continue  # `.type_as(x).to(device)`: the first copy is a site, and there is nothing left for the second one
         maker = steps[-1] if steps else None
@@ -159,9 +160,18 @@ def _collates(script: Script, function: Callee) -> bool:
     return any(function is value.site for each in given if each is not None for value in each.values)
 
 
-def calls_of_chain(script: Script, node: ast.expr) -> Iterator[ast.Call]:
-    """The calls that an expression is a chain of, from the outside in, to the one that makes the tensor."""
-    while isinstance(node, ast.Call):
+def calls_of_chain(script: Script, node: ast.expr | None, *, with_numbers: bool = False) -> Iterator[ast.Call]:
+    """The calls that an expression is a chain of, from the outside in, to the one that makes the tensor.
+
+    Args:
+        script: The script.
+        node: The expression.
+        with_numbers: Whether numbers may be added to it, or multiplied with it, in between.
+    """
+    while isinstance(node, ast.Call) or (with_numbers and isinstance(node, ast.BinOp)):
+        if isinstance(node, ast.BinOp):
+            node = _of_number(script, node)
+            continue
         name = _name(script, node)
         if (name == _VARIABLE or keeps_triangle(name)) and node.args:
             yield node
@@ -172,6 +182,16 @@ def calls_of_chain(script: Script, node: ast.expr) -> Iterator[ast.Call]:
         else:
             yield node
             return
+
+
+def _of_number(script: Script, node: ast.BinOp) -> ast.expr | None:
+    """What a number is added to, or multiplied with, which every device rounds alike; None for other operations.
+
+    A division by a number may be a multiplication on CUDA.
+    """
+    sides = [each for each in (node.left, node.right) if not _is_number(script, each)]
+    rounds_alike = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)) and len(sides) == 1
+    return sides[0] if rounds_alike else None
 
 
 def _name(script: Script, call: ast.Call) -> str:
