@@ -49,9 +49,12 @@ def _agreed(answers: Iterable[bool]) -> bool | None:
 
 def _given(flow: Flow, name: ast.Name) -> tuple[object, ...]:
     """What the parameter of that name may be; nothing where it is none, is written to, or may be what is not known."""
-    function = module_of(flow, name).function(name)
+    module = module_of(flow, name)
+    function = module.function(name)
     if not isinstance(function, FUNCTIONS) or not any(each.arg == name.id for each in signature(function).named):
         return ()
+    if any(getattr(each, "decorator_list", ()) for each in (function, module.parent(function))):
+        return ()  # `@gin.configurable` gives parameters what a file says
     values = flow.values(name)
     constants = tuple(each.value for each in values if isinstance(each, Literal))
     return constants if len(constants) == len(values) else ()

@@ -36,3 +36,19 @@ def test_what_a_parameter_with_one_value_decides(body: str, calls: str, *, expec
     known = script(f"import sys\nc = sys.argv\nd = False\ndef f(a=False, b=None):\n    {body}\n{calls}\n")
     (place,) = [each for each in known.module.nodes(ast.Name) if each.id == "PLACE"]
     assert never_runs(known.flow, place) is expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("@gin.configurable\ndef f(a=False):\n    if a:\n        PLACE\nf()\n", id="a function"),
+        pytest.param(
+            "@gin.configurable\nclass F:\n    def __init__(self, a=False):\n        if a:\n            PLACE\nF()\n",
+            id="a class",
+        ),
+    ],
+)
+def test_a_decorator_may_give_parameters_other_values(text: str) -> None:
+    known = script(f"import gin\n{text}")
+    (place,) = [each for each in known.module.nodes(ast.Name) if each.id == "PLACE"]
+    assert not never_runs(known.flow, place)
