@@ -307,15 +307,19 @@ class Wording:
         return self.names.dtype, name
 
     def _first_place(self, place: ast.stmt, condition: CudaCondition) -> ast.stmt:
-        """The outermost loop around the place in its function, and in those that it is defined in inside of a loop."""
+        """The outermost loop around the place in its function, and in those that it is defined in inside of a loop.
+
+        The condition is to hold there, too: a loop may bind the device that it asks for.
+        """
         module = self.script.module
-        loops = [each for each in path(self.script, place) if isinstance(each, (ast.For, ast.While))]
+        around = [each for each in path(self.script, place) if isinstance(each, (ast.For, ast.While))]
+        loops = [each for each in around if self._condition(each) == condition]
         function = module.function(place)
-        if loops or not self.only_wide or not isinstance(function, _FUNCTIONS):
+        if around or not self.only_wide or not isinstance(function, _FUNCTIONS):
             return loops[0] if loops else place
-        around = self._first_place(function, condition)
-        is_said = around is not function and not self._is_bound_inside(condition, function)
-        return around if is_said and self._condition(around) == condition else place
+        above = self._first_place(function, condition)
+        is_said = above is not function and not self._is_bound_inside(condition, function)
+        return above if is_said and self._condition(above) == condition else place
 
     @staticmethod
     def _is_bound_inside(condition: CudaCondition, function: Callee) -> bool:

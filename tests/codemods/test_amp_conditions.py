@@ -194,3 +194,24 @@ def test_the_validation_asks_for_the_device_that_it_has_at_hand() -> None:
     found = _conditions(code.replace(call, f"{call}        validate(model, criterion, args.gpu)\n"))
 
     assert found == [CHOSEN, 'device.type == "cuda"', CHOSEN]
+
+
+def test_a_device_that_the_loop_names_is_asked_in_the_loop() -> None:
+    start = """\
+import torch
+from torch import nn
+
+model = nn.Linear(64, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(4, 8, 64):
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model.to(device)
+"""
+    loss, step = (
+        "loss = model(x.to(device)).square().mean()\n",
+        "optimizer.zero_grad(); loss.backward(); optimizer.step()\n",
+    )
+    line = 'use_amp = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8\n'
+    block = f'with torch.autocast("cuda", dtype=torch.bfloat16, enabled=use_amp):\n        {loss}'
+
+    check_rewrites(Amp, f"{start}    {loss}    {step}", f"{start}    {line}    {block}    {step}")
