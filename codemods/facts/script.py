@@ -16,8 +16,7 @@ from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import External, Made, Value, instance, library_names
 from codemods.facts.asserted import asserted, newest_used
-from codemods.facts.data.loader_use import why_only_first
-from codemods.facts.data.loaders import Loader, loaders
+from codemods.facts.data.loaders import Loader, loaders, why_only_first
 from codemods.facts.data.number_formats import why_converted
 from codemods.facts.data.reads import tops
 from codemods.facts.devices.transfers import Transfer, makings, transfers

@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from codemods.facts.data.loaders import ONLY_FIRST
 from codemods.facts.data.reads import How
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.loops import loop_around, places_that_run
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
-    from codemods.dataflow.flow import Flow
     from codemods.facts.data.loaders import Loader
     from codemods.facts.script import Script
-
-
-ONLY_FIRST = Reason("few-batches", "only its first batch is read")
 
 
 def why_reading_is_unknown(script: Script, loader: Loader) -> Reason | None:
@@ -44,17 +41,6 @@ def is_prepared(script: Script, loader: Loader) -> bool:
     handed = [each for each in loader.passes if each.how is How.HANDED]
     is_known = all(each.reader.endswith(".prepare") for each in handed)
     return bool(handed) and script.is_accelerated and is_known
-
-
-def why_only_first(flow: Flow, loader: Loader) -> Reason | None:
-    """That a single batch of the loader is read in all; None where more may be."""
-    for each in loader.passes:
-        function = each.module.function(each.node)
-        is_run = function is None or bool(flow.callers(function))
-        is_again = loop_around(flow, each.module, each.node, given=loader.value) is not None
-        if not each.is_of_first or is_again or not is_run:
-            return None
-    return ONLY_FIRST if loader.passes else None
 
 
 def why_not_in_epochs(script: Script, loader: Loader) -> Reason | None:

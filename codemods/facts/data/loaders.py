@@ -15,7 +15,7 @@ from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.pinning import why_batch_stays_pageable, why_default_not_host, why_not_on_host
 from codemods.facts.data.reads import passes
 from codemods.facts.devices.devices import DeviceKind
-from codemods.facts.loops import place
+from codemods.facts.loops import loop_around, place
 from codemods.facts.overwritten import why_overwritten
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import LOADER, Kind, kind
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from codemods.facts.data.reads import Pass
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.reason import Place
+
+ONLY_FIRST = Reason("few-batches", "only its first batch is read")
 
 # DataLoader's parameters, in the order of its signature (torch 2.15); those after ``generator`` are keyword-only.
 LOADER_PARAMETERS = (
@@ -264,6 +266,17 @@ def partial_loaders(flow: Flow, module: Module) -> Iterator[ast.Call]:
     for call in flow.calls_of(module, ("functools.partial",)):
         if call.args and [{each.name for each in flow.values(node)} for node in (call.func, call.args[0])] == _PARTIAL:
             yield call
+
+
+def why_only_first(flow: Flow, loader: Loader) -> Reason | None:
+    """That a single batch of the loader is read in all; None where more may be."""
+    for each in loader.passes:
+        function = each.module.function(each.node)
+        is_run = function is None or bool(flow.callers(function))
+        is_again = loop_around(flow, each.module, each.node, given=loader.value) is not None
+        if not each.is_of_first or is_again or not is_run:
+            return None
+    return ONLY_FIRST if loader.passes else None
 
 
 def through_partial(flow: Flow, module: Module, is_about: Callable[[str], bool]) -> Iterator[tuple[ast.Call, Reason]]:

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Choice, Container, Literal, Unknown
 from codemods.facts.data.keeping import why_kept
-from codemods.facts.data.loader_use import (
-    ONLY_FIRST,
-    is_prepared,
-    why_not_cuda,
-    why_only_first,
-    why_reading_is_unknown,
-    with_all_moves,
-)
+from codemods.facts.data.loader_use import is_prepared, why_not_cuda, why_reading_is_unknown, with_all_moves
+from codemods.facts.data.loaders import ONLY_FIRST, why_only_first
 from codemods.facts.data.pinning import why_not_on_host
 from codemods.facts.data.reads import How
 from codemods.facts.data.samplers import is_drawn_at_once
