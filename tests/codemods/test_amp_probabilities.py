@@ -51,6 +51,23 @@ OF_LOG = (
 )
 
 
+OF_CLASS = """\
+class Smoothed(nn.BCELoss):
+    def forward(self, p, y):
+        return super().forward(p, y.clamp(0.1, 0.9))
+
+
+"""
+
+
+def test_a_loss_of_a_class_that_derives_from_torchs_is_left() -> None:
+    code = lines("p = torch.sigmoid(model(x))", "loss = Smoothed()(p, y)").replace(
+        "class Coder", f"{OF_CLASS}class Coder"
+    )
+
+    check_leaves(Amp, code, OF_LOSS.format("line 34"))
+
+
 def lines(*statements: str) -> str:
     """The training with these statements."""
     return START + "".join(f"    {each}\n" for each in statements) + END

@@ -12,7 +12,7 @@ from codemods.dataflow.names import bound_names, imported
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import lasting, unparsed
-from codemods.dataflow.values import Container, External, Made, Tensor, library_names
+from codemods.dataflow.values import Container, External, Instance, Made, Tensor, class_of, library_names
 from codemods.facts.models.layers import Model
 from codemods.facts.precision.gram import expanded_distances, is_gram, products
 from codemods.facts.reach import is_model_call, own, project_functions
@@ -76,8 +76,16 @@ _SPARSE = re.compile(
 
 
 def is_bce(flow: Flow, call: ast.Call) -> bool:
-    """Whether the call is, or may be, ``binary_cross_entropy`` on probabilities."""
-    return any(each.name in _BCE and isinstance(each, (Made, External)) for each in flow.values(call.func))
+    """Whether the call is, or may be, ``binary_cross_entropy`` on probabilities, or of a class that derives from it."""
+    return any(
+        (each.name in _BCE and isinstance(each, (Made, External))) or _derives_from_bce(flow, each)
+        for each in flow.values(call.func)
+    )
+
+
+def _derives_from_bce(flow: Flow, value: Value) -> bool:
+    class_ = class_of(value) if isinstance(value, Instance) else None
+    return class_ is not None and any(isinstance(each, str) and each in _BCE for each in flow.bases(class_))
 
 
 def bce_in_model(reach: Reach, nodes: Iterable[ast.AST]) -> ast.Call | None:
