@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.gpu.tasks import Values
 
 BEGAN = time.monotonic()
-STAGES = click.IntRange(1, 6)
+STAGES = click.IntRange(1, 7)
 SCRATCH = Path(tempfile.gettempdir()) / "torchfast-gpu"
 
 
@@ -35,6 +35,7 @@ def cli() -> None:
     1  does it run?                  4  facts about torch on CUDA
     2  is it faster?                 5  the verifier itself
     3  what does each rule bring?    6  what would a user pick instead?
+    7  what does tuning keep?
     """
 
 

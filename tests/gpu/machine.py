@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHARED = "/dev/shm"  # noqa: S108 - where Linux has its shared memory
-PACKAGES = ("torch", "torchvision", "triton", "numpy", "scipy", "accelerate", "pytorch-lightning", "pillow")
+PACKAGES = ("torch", "torchvision", "triton", "numpy", "scipy", "accelerate", "pytorch-lightning", "pillow", "libcst")
 
 
 def described() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.records import run_of
 from autotune_rewrite.verify.statistics.pairs import START, Pair
-from tests.gpu import truths
+from tests.gpu import truths, tuning
 from tests.gpu.crashes import losses_apart
 from tests.gpu.plots import pictures
 from tests.gpu.running import NAIVE
@@ -222,6 +222,10 @@ def _sections(device: Device) -> Iterator[str]:
     yield _command(device, 5)
     if 5 in device.stages:
         yield _indented(truths.summary(device.stages[5]))
+    if 7 in device.stages:
+        yield "### What does tuning keep?"
+        yield _command(device, 7)
+        yield _indented(list(tuning.summary(device.stages[7])))
     yield "### The machine"
     yield _of_machines(device)
 

@@ -37,7 +37,7 @@ class Device:
     @classmethod
     def of(cls, folder: Path) -> Device:
         """What a folder holds; a last line that was cut short is passed over."""
-        read = {number: list(Ledger(folder / f"stage-{number}.jsonl").lines()) for number in range(1, 7)}
+        read = {number: list(Ledger(folder / f"stage-{number}.jsonl").lines()) for number in range(1, 8)}
         machines = tuple(
             (number, line) for number, lines in read.items() for line in lines if line["key"].startswith("machine")
         )

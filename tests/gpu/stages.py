@@ -1,4 +1,4 @@
-"""The six stages: what each asks, its tasks, and what it says at the end."""
+"""The seven stages: what each asks, its tasks, and what it says at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.gpu import contributions, crashes, machine, rivals, speed, truths
+from tests.gpu import contributions, crashes, machine, rivals, speed, truths, tuning
 from tests.gpu.facts import FACTS, Fact
 from tests.gpu.running import Prepared
 from tests.gpu.tables import answers, measured
@@ -113,6 +113,7 @@ STAGES: dict[int, Stage] = {
     4: Stage("facts", fact_tasks, answers, lambda _: FACTS_BESIDE),
     5: Stage("the verifier itself", truths.tasks, truths.summary, _one),
     6: Stage("what would a user pick instead?", rivals.tasks, measured, _one),
+    7: Stage("what does tuning keep?", tuning.tasks, tuning.summary, _one, generating=8.0),
 }
 
 

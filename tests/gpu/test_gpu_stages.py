@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from autotune_rewrite.verify.records import Gpu, Run
-from tests.gpu import calls, contributions, crashes, rivals, speed, stages
+from tests.gpu import calls, contributions, crashes, rivals, speed, stages, tuning
 from tests.gpu.__main__ import cli
 from tests.gpu.calls import CallError, alone
 from tests.gpu.judging import compared
@@ -406,3 +406,80 @@ class TestOnTheSimulatedDevice:
             assert len(one.comparison.pairs) == (2 if one.label == "expert" else 1)
             assert one.judgement.rewritten is None, "nothing is timed there"
         assert seen["tf32"].judgement.equality == "equal"
+
+
+TOLD: dict[str, Any] = {
+    "pays": True,
+    "reason": "",
+    "rules": ["loader-workers"],
+    "values": {},
+    "is_complete": False,
+    "parts": [],
+    "not_measured": [],
+    "failed": {},
+    "everything": None,
+    "exit_code": 0,
+    "verification": {"ratios": {"run": {"estimate": 2.5, "low": 2.0, "high": 3.0, "confidence": 0.95}}},
+}
+
+
+@pytest.mark.xdist_group("gpu")
+class TestTuning:
+    def test_both_searches_fit_into_one_call(self, cuda: Setting) -> None:
+        assert [task.key for task in tuning.tasks(cuda)] == list(tuning.TUNED)
+        assert all(task.alone for task in tuning.tasks(cuda))
+        assert stages.CHECKING + sum(stages.rounds(7, cuda)) <= stages.CALL
+
+    def test_the_device_is_that_of_the_stage(self, cuda: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Prepared, "arguments", lambda _, name, extent, __: (name, *extent.arguments))
+        called = tuning.command(Prepared(cuda), MEASURED, 255.0, 100.0)
+        options = called[: called.index("--")]
+        assert options[options.index("--device") + 1] == "cuda"
+        assert options[options.index("--budget") + 1] == "255s"
+        assert called[called.index("--") + 1] == MEASURED
+
+    def test_without_libcst_it_is_to_be_tried_again(self, simulated: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tuning, "find_spec", lambda _: None)
+        (task,) = tuning.tasks(simulated)
+        result = task.run(60.0)
+        assert isinstance(result, dict)
+        assert result["unfinished"].startswith("libcst is neither installed nor in ")
+
+    @pytest.mark.parametrize(
+        ("out", "said"),
+        [
+            pytest.param(
+                json.dumps(TOLD),
+                f"{MEASURED}: kept loader-workers, 2.50 times as fast. The budget was spent before all was tried.",
+                id="what pays",
+            ),
+            pytest.param(
+                json.dumps({**TOLD, "pays": False, "reason": "No change gains.", "verification": None}),
+                f"{MEASURED}: kept nothing. No change gains. The budget was spent before all was tried.",
+                id="nothing pays",
+            ),
+            pytest.param("", f"FAILED {MEASURED}: no such file", id="the command fails"),
+        ],
+    )
+    def test_what_the_command_tells_is_kept(
+        self, simulated: Setting, monkeypatch: pytest.MonkeyPatch, out: str, said: str
+    ) -> None:
+        results = simulated.scratch / "out"
+        monkeypatch.setattr(tuning, "command", lambda *_: [sys.executable, "tune"])
+        done = subprocess.CompletedProcess([], 2, out, "Error:\nno such file\n")
+        monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+
+        stages.run(7, simulated, results, time.monotonic() + 300, lambda _: None)
+
+        machine, line = Ledger(results / "stage-7.jsonl").lines()
+        assert {"gpu", "packages"} <= machine.keys()
+        assert line["script"] == MEASURED
+        assert list(stages.said(7, results)) == [said]
+
+    @pytest.mark.slow
+    def test_a_search_on_the_cpu_goes_through(self, simulated: Setting) -> None:
+        results = simulated.scratch / "out"
+        progress = stages.run(7, simulated, results, time.monotonic() + 300, lambda _: None)
+        (line,) = progress.done
+        assert "output" not in line, line
+        assert line["everything"] is not None or line["reason"]
