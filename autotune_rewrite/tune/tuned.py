@@ -6,6 +6,7 @@ import dataclasses
 import math
 import time
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -268,14 +269,17 @@ class Tuning:
         comparison = Comparison.of(plan, verify.runs)
         wholes = [pair.original.wall_seconds + pair.rewritten.wall_seconds for pair in comparison.whole_pairs]
         last = comparison.pairs[-1] if comparison.pairs else comparison.whole
+        takes_turns = last is not None and may_take_turns(last)
+        # Runs that follow one another vary more than those that take turns, as the runs of trials do.
+        alike = [pair.original.in_turns == takes_turns for pair in comparison.pairs]
         return {
             "failed": dict(judgement.left_out) if judgement is not None else {},
             "judgement": None if judgement is None else _as_kept(judgement),
             "environment": {} if judgement is None else judgement.environment,
             "length": whole[0] if whole else None,
-            "spread": list(judgement.of_pairs) if judgement is not None and judgement.basis != "cut" else [],
+            "spread": list(compress(judgement.of_pairs, alike)) if judgement and judgement.basis != "cut" else [],
             "seconds_of_pair": fmean(wholes) if wholes else None,
-            "takes_turns": last is not None and may_take_turns(last),
+            "takes_turns": takes_turns,
             "seconds": verify.seconds,
         }
 

@@ -48,7 +48,7 @@ class Noisy(World):
         self.now += pairs * 2 * RUN
         ratios = [judgement.whole.estimate * self.draw.lognormvariate(0.0, self.noise) for _ in range(pairs)]
         whole = Ratio.of(ratios, [1.0] * pairs)
-        one = Run("original", 0, "ok", "", (), RUN, times=(1.0, 2.0), ended="finished", busy_seconds=RUN)
+        one = Run("original", 0, "ok", "", (), RUN, times=(1.0, 2.0), ended="finished", busy_seconds=RUN, in_turns=True)
         sides: tuple[Side, Side] = ("original", "rewritten")
         runs = [replace(one, side=side, offset=number) for number in range(pairs) for side in sides]
         told = replace(judgement, whole=whole, speed=speed_word(whole), pairs=pairs, of_pairs=tuple(ratios))
