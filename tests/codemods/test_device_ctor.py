@@ -445,3 +445,49 @@ def test_what_worker_processes_may_run_is_left(code: str) -> None:
 @pytest.mark.parametrize("code", ITEMS.values(), ids=ITEMS)
 def test_what_worker_processes_make_on_the_host_is_right(code: str) -> None:
     check_silent(DeviceCtor, HEAD + code.replace(".to(device)", ""))
+
+
+def mask_of_class(*, call: str = "Mask(8, device=x.device)", first: str = "", made: str = "self.kept =") -> str:
+    """A script that makes a mask in the constructor of a class, to which its calls give a device."""
+    return HEAD.replace(
+        "device =",
+        f'class Mask:\n    def __init__(self, n, device="cpu"):\n{first}'
+        f"        {made} torch.triu(torch.ones(n, n), 1).to(device)\n\n\n"
+        "def cut(n, place):\n    return Mask(n, place)\n\n\ndevice =",
+        1,
+    ) + (f"    mask = {call}\n" if call else "")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param("Mask(8, device=x.device)", id="that of a tensor"),
+        pytest.param("Mask(8)", id="its own default is a device"),
+        pytest.param("cut(8, x.device)", id="through a function"),
+        pytest.param("Mask(8), Mask(8, data.new_zeros(1).device)", id="each call gives another one"),
+    ],
+)
+def test_what_each_call_of_a_class_gives_as_the_device_is_one(call: str) -> None:
+    before = mask_of_class(call=f"{call}, cut(8, x.device)")
+
+    check_rewrites(
+        DeviceCtor, before, before.replace("torch.ones(n, n), 1).to(device)", "torch.ones(n, n, device=device), 1)")
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(mask_of_class(call="cut(8, input())"), id="one call gives what is not known"),
+        pytest.param(mask_of_class(call="Mask(8, x.dtype)"), id="one call gives a number format"),
+        pytest.param(mask_of_class(call="Mask(8, **eval(input()))"), id="a call has arguments that are not seen"),
+        pytest.param(
+            mask_of_class(call="cut(8, x.device)", first="        device = eval(device)\n"), id="it is bound anew"
+        ),
+    ],
+)
+def test_what_a_call_of_a_class_gives_may_be_no_device(code: str) -> None:
+    (site,) = run(DeviceCtor, code).sites
+
+    assert not site.rewrites
+    assert "whether 'device' is a device is not known" in site.message

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.signatures import argument_of, arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, last_name
 from codemods.dataflow.values import (
     Batch,
@@ -19,7 +19,7 @@ from codemods.dataflow.values import (
     library_names,
     without_none,
 )
-from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import Likening, likenings
 from codemods.facts.loops import REPEATING, around, loop_around, module_of
@@ -389,18 +389,46 @@ def _why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | N
         return Reason("other-arguments", text, remedy="give it a name")
     if like is not None or target is None or _is_its_device(script, target):
         return None
-    device = transfer.device if transfer.method == "to" else None
-    if device is None:
+    found = transfer.device if transfer.method == "to" else None
+    if found is None:
         is_index = isinstance(target, ast.Constant) and type(target.value) is int
         return (
             None if is_index else Reason("unknown-device", "the device may be None, which means the current one here")
         )
     is_named = any(each.arg == "device" for each in call.keywords)  # so that it is no tensor, and no number format
-    if device.kind is DeviceKind.UNKNOWN and not is_named:
-        because = f": {device.reason}" if device.reason else ""
+    if found.kind is DeviceKind.UNKNOWN and not is_named and not _is_given_device(script, target, frozenset()):
+        because = f": {found.reason}" if found.reason else ""
         text = f"whether '{ast.unparse(target)}' is a device is not known{because}"
         return Reason("unknown-device", text)
     return None
+
+
+def _is_given_device(script: Script, node: ast.expr, seen: frozenset[Callee]) -> bool:
+    """Whether it is a parameter that each call of its function, or class, gives a device: ``f(device=y.device)``.
+
+    Where a call does not give it, the default must be one.
+    """
+    flow, module = script.flow, module_of(script.flow, node)
+    function = module.function(node)
+    if not isinstance(node, ast.Name) or function is None or function in seen or flow.escapes(function):
+        return False
+    is_parameter = any(each.arg == node.id for each in signature(function).named)
+    is_bound = any(module.function(each) is function for each in module.stores.get(node.id, ()))
+    calls = flow.callers(function)
+    if not is_parameter or is_bound or not calls:
+        return False
+    bound = [flow.bind(function, call) for call in calls]
+    default = signature(function).defaults.get(node.id)
+    given = [each.get(node.id) or default for each in bound]
+    return all(each.is_whole for each in bound) and all(
+        each is not None
+        and (
+            device(flow, each).kind is not DeviceKind.UNKNOWN
+            or _is_its_device(script, each)
+            or _is_given_device(script, each, seen | {function})
+        )
+        for each in given
+    )
 
 
 def _why_other_type(transfer: Transfer) -> Reason:
