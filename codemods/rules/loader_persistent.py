@@ -38,10 +38,12 @@ class LoaderPersistent(Codemod):
         The loader is not seen to be read more than once, or is made anew for each epoch. The data set changes between
         epochs or when it is read, or is not known: the workers would keep their first copy. The loader is read twice
         at once, or through an iterator that is kept: workers that stay serve one reading at a time. A
-        ``worker_init_fn`` would run once instead of once an epoch. Loaders are made by the dozen, as for each fold:
-        the workers of all would stay. Batches are pinned, or ``loader-pin`` pins them, and the loader is still there
-        when the script ends, as a name of the module: before torch 2.13 Python would then wait 5 s for each worker.
-        Loaders that are made in a function, and those that are not pinned, cost nothing.
+        ``worker_init_fn`` would run once instead of once an epoch. The number of workers is in a dictionary, and what
+        is in that may reach a loader without workers (``{**kwargs, "num_workers": 0}``): torch refuses the argument
+        there. Loaders are made by the dozen, as for each fold: the workers of all would stay. Batches are pinned, or
+        ``loader-pin`` pins them, and the loader is still there when the script ends, as a name of the module: before
+        torch 2.13 Python would then wait 5 s for each worker. Loaders that are made in a function, and those that are
+        not pinned, cost nothing.
 
     Results:
         Another order of shuffling from the second epoch on, as workers that stay draw no new seed. Bit for bit the
@@ -61,8 +63,8 @@ class LoaderPersistent(Codemod):
     causes = words(
         """
         dataset-changes few-batches framework left-with-another made-in-loop no-name not-divided-among-workers
-        own-loader-class own-worker-init partial-loader read-at-once read-once unknown-arguments unknown-dataset
-        unknown-reading unknown-worker-code waits-at-exit
+        own-loader-class own-worker-init partial-loader read-at-once read-once script-decides unknown-arguments
+        unknown-dataset unknown-reading unknown-worker-code waits-at-exit
         """
     )
     failures = (r"persistent_workers option needs num_workers > 0",)
@@ -212,7 +214,7 @@ for epoch in range(10):
             reason = why_workers_end(script, facts.code(other)) or self._why_late(script, other)
             if reason is not None:
                 return reason if other is loader else reason.following(SHARES, loader.at(other.call))
-        return None
+        return facts.why_not_beside(loader, workers, _NAME)
 
     def _why_late(self, script: Script, loader: Loader) -> Reason | None:
         """Why the script would end late: the loader pins its batches, or ``loader-pin`` makes it."""

@@ -134,6 +134,13 @@ PLACES = {
 }
 
 
+PLACES["one of two dictionaries"] = (
+    "kwargs = {'num_workers': 2}\nother = DataLoader(data, **{'num_workers': 0})\nloader = DataLoader(data, **kwargs)\n",
+    "kwargs = {'num_workers': 2, 'persistent_workers': True}\nother = DataLoader(data, **{'num_workers': 0})\n"
+    "loader = DataLoader(data, **kwargs)\n",
+)
+
+
 @pytest.mark.parametrize(("before", "after"), PLACES.values(), ids=PLACES.keys())
 def test_the_place(before: str, after: str) -> None:
     rewrites(before + EPOCHS, after + EPOCHS)
@@ -379,6 +386,37 @@ def test_workers_of_two_loaders_that_are_made_together_stay() -> None:
 @pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT.keys())
 def test_workers_end_with_the_epoch_where(code: str, because: str) -> None:
     leaves(code, because)
+
+
+COPIED = "items of the dictionary that is given to it with ** are copied, or taken out of it (line "
+AGAIN = "its number of workers is set again after the dictionary was written"
+REACHED = "what is given to it with ** reaches the loader in line "
+WITHOUT = {
+    "a dictionary around it": ("other = DataLoader(data, **{**kwargs, 'num_workers': 0})\n", COPIED),
+    "the union of two": ("other = DataLoader(data, **(kwargs | {'num_workers': 0}))\n", COPIED),
+    "a union in place": ("few = {}\nfew |= kwargs\nother = DataLoader(data, **few)\n", COPIED),
+    "its items": ("few = {k: v for k, v in kwargs.items() if 'w' not in k}\nother = DataLoader(data, **few)\n", COPIED),
+    "dict() around its items": ("other = DataLoader(data, **dict(**kwargs))\n", COPIED),
+    "dict() with another number": ("other = DataLoader(data, **dict(kwargs, num_workers=0))\n", REACHED),
+    "a loader whose workers end": ("other = DataLoader(data, persistent_workers=False, **kwargs)\n", REACHED),
+    "a copy with another number": (
+        "few = kwargs.copy()\nfew['num_workers'] = 0\nother = DataLoader(data, **few)\n",
+        AGAIN,
+    ),
+    "another number now and then": ("if opt.debug:\n    kwargs['num_workers'] = 0\n", AGAIN),
+    "no number now and then": ("if opt.debug:\n    kwargs.pop('num_workers')\n", COPIED),
+    "an item deleted now and then": ("if opt.debug:\n    del kwargs['num_workers']\n", COPIED),
+}
+
+
+@pytest.mark.parametrize(("other", "because"), WITHOUT.values(), ids=WITHOUT.keys())
+def test_a_dictionary_is_left_that_may_reach_a_loader_without_workers(other: str, because: str) -> None:
+    code = f"kwargs = {{'num_workers': 2}}\n{other}loader = DataLoader(data, **kwargs)\n{EPOCHS}"
+    result = run(LoaderPersistent, HEAD + code)
+    assert result.after == HEAD + code
+    assert any(
+        each.message.startswith(because) for each in result.sites if "loader =" in code.splitlines()[each.line - 12]
+    )
 
 
 def test_one_loader_keeps_the_other_from_it_where_they_share_the_dictionary() -> None:

@@ -273,6 +273,15 @@ loader = DataLoader(data, pin_memory=True, **kwargs)
     )
 
 
+@pytest.mark.parametrize("copy", ["{**kwargs, 'shuffle': True}", "(kwargs | {'shuffle': True})", "kwargs.copy()"])
+def test_a_dictionary_is_not_touched_where_a_copy_of_it_reaches_a_loader_with_the_argument(copy: str) -> None:
+    # In the dictionary, and so in the copy, it would be given twice to the other loader: a TypeError.
+    kwargs = 'kwargs = {"batch_size": 64}\n'
+    rest = f"other = DataLoader(data, pin_memory=True, **{copy})\n" + MOVED + MOVED.replace("loader", "other")
+    here = "loader = DataLoader(data, **kwargs)\n"
+    rewrites(kwargs + here + rest, kwargs + here.replace("**", "pin_memory=True, **") + rest)
+
+
 def test_a_dictionary_is_not_touched_where_another_loader_s_batches_stay_on_the_host() -> None:
     rest = (
         "other = DataLoader(data, **kwargs)\n"

@@ -865,7 +865,7 @@ def test_new_workers_of_a_dictionary_that_reaches_a_loader_without_any_have_no_m
     code = HEAD + main(MNIST + kwargs + "loader = DataLoader(data, 64, **kwargs)\n" + ON_CUDA + other)
     result = ahead(code)
     assert result.after == code.replace("{'num_workers': 1}", "{'num_workers': 4}")
-    assert any("; without prefetch_factor: what is given to it with **" in site.message for site in result.sites)
+    assert any("; without prefetch_factor: items of the dictionary" in site.message for site in result.sites)
 
 
 OLD = "prefetch_factor=None needs torch 2.0, and the script may run on an older one"
@@ -909,7 +909,7 @@ LEFT_AHEAD = {
     "a dictionary of which a loader without workers takes the rest": (
         "kwargs = {'num_workers': 2}\nloader = DataLoader(data, 64, **kwargs)\n"
         "other = DataLoader(data, 64, **{**kwargs, 'num_workers': 0})\n" + ON_CUDA,
-        "what is given to it with ** may reach the loader in line",
+        "items of the dictionary that is given to it with ** are copied, or taken out of it (line",
     ),
 }
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from probe import script
 
-from codemods.facts.data.loader_dictionaries import merged, own_sites, users_of
+from codemods.facts.data.loader_dictionaries import merged, own_sites, taken_at, users_of
 
 HEAD = """\
 import torch
@@ -80,3 +82,29 @@ def test_what_is_not_theirs_alone(text: str) -> None:
     known = script(HEAD + text)
 
     assert list(merged(known, known.loaders[0])) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param("other = {**given}\n", 5, id="a dictionary around it"),
+        pytest.param("other = {**given, 'batch_size': 1} | {}\n", 5, id="and in a union"),
+        pytest.param("other = {'batch_size': 1} | given\n", 5, id="a union"),
+        pytest.param("other = {}\nother |= given\n", 6, id="a union in place"),
+        pytest.param("other = dict(given)\n", 5, id="dict() of it"),
+        pytest.param("other = dict(batch_size=1, **given)\n", 5, id="dict() of its items"),
+        pytest.param("other = given.copy()\n", 5, id="a copy"),
+        pytest.param("given.pop('num_workers')\n", 5, id="popped"),
+        pytest.param("del given['num_workers']\n", 5, id="deleted"),
+        pytest.param("first = DataLoader(data, **given)\n", None, id="given to a loader"),
+        pytest.param("given['batch_size'] = 8\nprint(given['num_workers'])\n", None, id="an item is set, and read"),
+        pytest.param("other = {'batch_size': 1}\nother |= {}\nprint({**other})\n", None, id="another one is copied"),
+        pytest.param("given |= {'batch_size': 1}\n", None, id="it takes from another one"),
+    ],
+)
+def test_where_its_items_are_copied_or_taken_out(text: str, line: int | None) -> None:
+    known = script(HEAD + "given = {'num_workers': 1}\n" + text)
+    (site,) = [each for each in known.module.nodes(ast.Dict) if each.lineno == 4]
+    found = taken_at(known, [site])
+
+    assert (found[1].lineno if found is not None else None) == line

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Choice, Container, Literal, Unknown
 from codemods.facts.data.keeping import why_kept
+from codemods.facts.data.loader_dictionaries import taken_at
 from codemods.facts.data.loader_use import is_prepared, why_not_cuda, why_reading_is_unknown, with_all_moves
 from codemods.facts.data.loaders import ONLY_FIRST, why_only_first
 from codemods.facts.data.pinning import why_not_on_host
@@ -19,7 +20,7 @@ from codemods.facts.data.samplers import is_drawn_at_once
 from codemods.facts.devices import cuda_condition
 from codemods.facts.devices.devices import cuda_branches, for_cuda
 from codemods.facts.loops import loop_around
-from codemods.facts.reason import HERE, Reason
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.arguments import Option, is_given, is_read, namespace, options, unread_by_click
 from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.drawn_ahead import why_drawn_ahead
@@ -145,7 +146,12 @@ class WorkerFacts:
             return None
         if argument.node is None:
             counts = tuple(self._in_dictionaries(loader))
-            return Workers(counts, are_new=False) if counts else self._why_not_written(loader)
+            if not counts:
+                return self._why_not_written(loader)
+            written = frozenset().union(*[self.script.flow.values(each.now) for each in counts if each.now is not None])
+            if not argument.values <= written:
+                return Reason("no-name", "its number of workers is set again after the dictionary was written")
+            return Workers(counts, are_new=False)
         text = loader.module.code(argument.node)
         positive = self._positive(loader.module, argument.node)
         if positive is None:
@@ -255,16 +261,18 @@ class WorkerFacts:
         sites = [count.site for count in workers.counts]
         if sites == [loader.call]:
             return None
-        for other in self.script.loaders:
-            if other is loader or not other.dictionaries:
-                continue
+        for other in dict.fromkeys(each for site in sites for each in self.users(site)):
             theirs = self.present(other)
             has_same = isinstance(theirs, Workers) and sites == [count.site for count in theirs.counts]
-            if not has_same or name in other.arguments:
+            if other is not loader and (not has_same or name in other.arguments):
                 text = (
-                    f"what is given to it with ** may reach the loader in {HERE}, which has workers of its own, or none"
+                    f"what is given to it with ** reaches the loader in {HERE}, which has workers of its own, or none"
                 )
                 return Reason("script-decides", text, (loader.at(other.call),))
+        taken = taken_at(self.script, sites)
+        if taken is not None:
+            text = f"items of the dictionary that is given to it with ** are copied, or taken out of it ({HERE}):"
+            return Reason("script-decides", text, (at(*taken),), f"give the loader {name} in its own call")
         return None
 
     # What it can be given.
