@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.editing.values import AddArgument, Replace
+from codemods.editing.values import AddArgument, Remove, Replace
 from codemods.facts.devices.fillings import filled
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
     from codemods.editing.values import Edit
@@ -32,6 +32,9 @@ class DeviceCtor(Codemod):
 
         ``type_as(x)`` and ``to(x)`` become ``dtype=x.dtype, device=x.device`` where the same comes out, as of zeros and
         ones. Other numbers are made on the device and cast there.
+
+        ``if x.is_cuda: mask = mask.cuda()`` below the tensor becomes ``device=x.device`` as well, where nothing reads
+        it in between.
 
         A number may be added or multiplied in between: ``(torch.ones(n) * i).to(device)``.
 
@@ -124,13 +127,43 @@ for _ in range(10):
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every tensor of the module that is filled on the host again and again, and copied to a device."""
-        for each in filled(script):
-            transfer = each.transfer
-            edits = each.why_not or _edits(script, each)
+        found = tuple(filled(script))
+        for each in found:
+            module = each.transfer.module
+            node = each.transfer.call if each.later is None else each.maker
+            together = _moved_together(found, each)
+            edits = each.why_not or (_edits_there(together) if together else _edits(script, each))
             if isinstance(edits, Reason):
-                yield self.left(transfer.module, transfer.call, edits)
-            else:
-                yield self.rewrites(transfer.module, transfer.call, _MESSAGE, *edits)
+                yield self.left(module, node, edits)
+            elif not together or each is together[0]:
+                yield self.rewrites(module, node, _MESSAGE, *edits)
+
+
+def _moved_together(found: Sequence[Filled], one: Filled) -> Sequence[Filled]:
+    """The tensors that are all that one ``if x.is_cuda:`` moves, where each can be made on the device; or else the one.
+
+    Nothing where the tensor is copied in the expression that makes it.
+    """
+    if one.later is None or one.why_not is not None:
+        return ()
+    condition = one.later.condition
+    others = [each for each in found if each.later is not None and each.later.condition is condition]
+    movable = [each for each in others if each.why_not is None]
+    return movable if len(movable) == len(condition.body) else [one]
+
+
+def _edits_there(together: Sequence[Filled]) -> list[Edit]:
+    """``m = torch.ones(n)`` and ``if x.is_cuda: m = m.cuda()`` → ``m = torch.ones(n, device=x.device)``."""
+    added: list[Edit] = []
+    removed: list[ast.stmt] = []
+    for each in together:
+        if each.later is not None:
+            module, later = each.transfer.module, each.later
+            added.append(AddArgument(module, each.maker, "device", f"{module.code(later.other)}.device"))
+            is_all = len(together) == len(later.condition.body)
+            removed.append(later.condition if is_all else later.statement)
+    module = together[0].transfer.module
+    return [*added, *(Remove(module, each, with_heading=True) for each in dict.fromkeys(removed))]
 
 
 def _edits(script: Script, found: Filled) -> list[Edit] | Reason:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
@@ -76,6 +78,10 @@ MADE_THERE = {
     "a part of the sizes of a parameter of the script": (
         "torch.ones(nn.Parameter(data[0]).expand(8, 4).size()[:-1]).to(device)",
         "torch.ones(nn.Parameter(data[0]).expand(8, 4).size()[:-1], device=device)",
+    ),
+    "dimensions are added in between": (
+        "torch.eye(3)[None, :, :].to(device)",
+        "torch.eye(3, device=device)[None, :, :]",
     ),
     "another shape in between": ("torch.zeros(4).view(2, 2).to(device)", "torch.zeros(4, device=device).view(2, 2)"),
     "filled in between": ("torch.empty(4).fill_(0.5).to(device)", "torch.empty(4, device=device).fill_(0.5)"),
@@ -298,6 +304,8 @@ def test_another_stream_might_not_wait_for_it() -> None:
 
 SILENT = {
     "divided by a number, which CUDA may round otherwise": "    y = (torch.ones(8) / 3).to(device)\n",
+    "a part of it, of which the copy has the memory in order": "    y = torch.ones(4, 4)[:, :2].to(device)\n",
+    "one row of it": "    y = torch.ones(4, 4)[0].to(device)\n",
     "times a tensor, which is on the host": "    y = (torch.ones(4) * data[0]).to(device)\n",
     "times what may be a tensor": "    y = (torch.ones(4) * load(x)).to(device)\n",
     "it is made there already": "    y = torch.zeros(2, device=device)\n",
@@ -491,3 +499,100 @@ def test_what_a_call_of_a_class_gives_may_be_no_device(code: str) -> None:
 
     assert not site.rewrites
     assert "whether 'device' is a device is not known" in site.message
+
+
+LATER = {
+    "one tensor": (
+        "    y = torch.zeros(x.size())\n    if x.is_cuda:\n        y = y.cuda()\n",
+        "    y = torch.zeros(x.size(), device=x.device)\n",
+    ),
+    "a variable, on one line": (
+        "    y = Variable(torch.ones(2, 1))\n    if x.is_cuda: y = y.cuda()\n",
+        "    y = Variable(torch.ones(2, 1, device=x.device))\n",
+    ),
+    "a chain, with a number": (
+        "    y = (torch.eye(4).view(1, 16).repeat(8, 1) * 2)[None]\n    if x.is_cuda:\n        y = y.cuda()\n",
+        "    y = (torch.eye(4, device=x.device).view(1, 16).repeat(8, 1) * 2)[None]\n",
+    ),
+    "a comment on the copy goes along": (
+        "    y = torch.zeros(2)\n    # on the GPU\n    if x.is_cuda:\n        y = y.cuda()  # here\n\n    print(y)\n",
+        "    y = torch.zeros(2, device=x.device)\n\n    print(y)\n",
+    ),
+    "all that is copied under one condition": (
+        "    y = torch.zeros(2)\n    z = torch.ones(2)\n    if x.is_cuda:\n        y = y.cuda()\n        z = z.to(x.device)\n",
+        "    y = torch.zeros(2, device=x.device)\n    z = torch.ones(2, device=x.device)\n",
+    ),
+    "other statements stay under the condition": (
+        "    y = torch.zeros(2)\n    if x.is_cuda:\n        print(x)\n        y = y.cuda()\n",
+        "    y = torch.zeros(2, device=x.device)\n    if x.is_cuda:\n        print(x)\n",
+    ),
+}
+
+
+def in_a_pass(body: str) -> str:
+    """A script whose model runs the statements for each batch."""
+    net = (
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(4, 1)\n\n"
+        f"    def forward(self, x):\n{textwrap.indent(body, '    ')}        return self.a(x) + y.sum()\n\n\ndevice ="
+    )
+    return HEAD.replace("model = nn.Linear(4, 1)", "model = Net()").replace("device =", net, 1)
+
+
+@pytest.mark.parametrize(("before", "after"), LATER.values(), ids=LATER)
+def test_what_is_copied_to_where_another_tensor_is_is_made_there(before: str, after: str) -> None:
+    check_rewrites(DeviceCtor, in_a_pass(before), in_a_pass(after))
+    assert run_script(in_a_pass(before)) == run_script(in_a_pass(after))
+
+
+def test_what_is_drawn_stays_under_the_condition() -> None:
+    before = (
+        "    y = torch.zeros(2)\n    z = torch.rand(2)\n    if x.is_cuda:\n        y = y.cuda()\n        z = z.cuda()\n"
+    )
+    after = before.replace("        y = y.cuda()\n", "").replace("zeros(2)", "zeros(2, device=x.device)")
+    result = run(DeviceCtor, in_a_pass(before))
+
+    assert result.after == in_a_pass(after)
+    assert [each.message for each in result.sites if not each.rewrites] == [RANDOM]
+
+
+LATER_LEFT = {
+    "noise": ("torch.randn(2)", RANDOM),
+    "filled, as of old": ("torch.FloatTensor(2).zero_()", LEFT["filled, as of old"][1]),
+    "one element for several": ("torch.zeros(1, 4).expand(8, 4)", LEFT["one element for several"][1]),
+}
+
+
+@pytest.mark.parametrize(("made", "because"), LATER_LEFT.values(), ids=LATER_LEFT)
+def test_what_is_copied_later_is_left_for_the_same_reasons(made: str, because: str) -> None:
+    check_leaves(DeviceCtor, in_a_pass(f"    y = {made}\n    if x.is_cuda:\n        y = y.cuda()\n"), because)
+
+
+def test_the_current_device_may_be_another_one() -> None:
+    code = in_a_pass(LATER["one tensor"][0]) + "    z = torch.tensor([1]).cuda(1)\n"
+    because = (
+        f"the copy goes to the current device, and the script names several (line {code.count(chr(10))}): name that of"
+        " the other tensor in the constructor if it is the same"
+    )
+
+    check_leaves(DeviceCtor, code, because)
+
+
+LATER_SILENT = {
+    "an option of the script, which may have no device": "    y = torch.zeros(2)\n    if OPTIONS.is_cuda:\n        y = y.cuda()\n",
+    "it is read on the host": "    y = torch.zeros(2)\n    print(y)\n    if x.is_cuda:\n        y = y.cuda()\n",
+    "numbers of NumPy": ("    y = torch.from_numpy(np.eye(3))\n    if x.is_cuda:\n        y = y.cuda()\n"),
+    "it is there already": "    y = torch.zeros(2, device=x.device)\n    if x.is_cuda:\n        y = y.cuda()\n",
+}
+
+
+@pytest.mark.parametrize("body", LATER_SILENT.values(), ids=LATER_SILENT)
+def test_what_is_copied_later_and_needs_no_change_is_not_mentioned(body: str) -> None:
+    options = "import argparse\nimport numpy as np\nOPTIONS = argparse.Namespace(is_cuda=torch.cuda.is_available())\n"
+
+    check_silent(DeviceCtor, in_a_pass(body).replace("\n\nclass", f"\n{options}\nclass", 1))
+
+
+def test_a_batch_on_the_host_makes_no_copy() -> None:
+    code = HEAD.replace("    x = x.to(device)\n", "").replace(".to(device)", "")
+
+    check_silent(DeviceCtor, code + LATER["one tensor"][0])

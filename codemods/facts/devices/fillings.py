@@ -20,6 +20,7 @@ from codemods.dataflow.values import (
     without_none,
 )
 from codemods.facts.devices.devices import DeviceKind, device
+from codemods.facts.devices.later_moves import later_move, why_other_device
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import Likening, likenings
 from codemods.facts.loops import REPEATING, around, loop_around, module_of
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
+    from codemods.facts.devices.later_moves import LaterMove
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
 
@@ -58,7 +60,7 @@ _FORMAT_POSITION = 1
 
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """A tensor that is filled on the host, and copied to a device in the same expression."""
+    """A tensor that is filled on the host, and copied to a device in the same expression, or by its name below."""
 
     transfer: Transfer
     maker: ast.Call
@@ -71,6 +73,8 @@ class Filled:
 
     like: ast.expr | None
     """The tensor whose number format and device it gets: ``other`` of ``.to(other)`` and ``.type_as(other)``."""
+    later: LaterMove | None = None
+    """The statement of its own that copies it where another tensor is on CUDA."""
 
     @property
     def number_format(self) -> ast.expr | None:
@@ -91,9 +95,11 @@ def filled(script: Script) -> Iterator[Filled]:
     copying = {each.call for each in likened}
     for transfer in (*script.transfers, *likened):
         module, call = transfer.module, transfer.call
-        if module is not script.module or not _moves(transfer) or _stays(script, transfer):
+        later = later_move(transfer)
+        if module is not script.module or not _moves(transfer) or _stays(script, transfer, later):
             continue
-        steps = tuple(calls_of_chain(script, transfer.receiver, with_numbers=True))
+        made = transfer.receiver if later is None else later.made
+        steps = tuple(calls_of_chain(script, made, with_numbers=True))
         if not copying.isdisjoint(steps):
             continue  # `.type_as(x).to(device)`: the first copy is a site, and there is nothing left for the second one
         maker = steps[-1] if steps else None
@@ -106,7 +112,9 @@ def filled(script: Script) -> Iterator[Filled]:
         if is_there or not (of_item is not None or _runs_often(script, module, call)):
             continue
         why_not = of_item or _why_not(script, transfer, name, steps)
-        yield Filled(transfer, maker, name, steps[:-1], why_not, _like(script, transfer))
+        if later is not None:
+            why_not = why_not or why_other_device(script.flow, transfer)
+        yield Filled(transfer, maker, name, steps[:-1], why_not, _like(script, transfer), later)
 
 
 def _runs_often(script: Script, module: Module, call: ast.Call) -> bool:
@@ -166,11 +174,14 @@ def calls_of_chain(script: Script, node: ast.expr | None, *, with_numbers: bool 
     Args:
         script: The script.
         node: The expression.
-        with_numbers: Whether numbers may be added to it, or multiplied with it, in between.
+        with_numbers: Whether numbers may be added to it, or multiplied with it, and dimensions added, in between.
     """
-    while isinstance(node, ast.Call) or (with_numbers and isinstance(node, ast.BinOp)):
+    while isinstance(node, ast.Call) or (with_numbers and isinstance(node, (ast.BinOp, ast.Subscript))):
         if isinstance(node, ast.BinOp):
             node = _of_number(script, node)
+            continue
+        if isinstance(node, ast.Subscript):
+            node = node.value if _only_adds_dimensions(node) else None
             continue
         name = _name(script, node)
         if (name == _VARIABLE or keeps_triangle(name)) and node.args:
@@ -192,6 +203,16 @@ def _of_number(script: Script, node: ast.BinOp) -> ast.expr | None:
     sides = [each for each in (node.left, node.right) if not _is_number(script, each)]
     rounds_alike = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)) and len(sides) == 1
     return sides[0] if rounds_alike else None
+
+
+def _only_adds_dimensions(node: ast.Subscript) -> bool:
+    """``x[None, :, :]``, ``x[..., None]``: all its elements, in the order in which they are in memory."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return all(
+        (isinstance(each, ast.Constant) and each.value in {None, ...})
+        or (isinstance(each, ast.Slice) and each.lower is None and each.upper is None and each.step is None)
+        for each in parts
+    )
 
 
 def _name(script: Script, call: ast.Call) -> str:
@@ -224,8 +245,10 @@ def _is_type_of(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Call) and _method(node) == "type" and not arguments_of(node)
 
 
-def _stays(script: Script, transfer: Transfer) -> bool:
-    """Whether the tensor stays on the host."""
+def _stays(script: Script, transfer: Transfer, later: LaterMove | None) -> bool:
+    """Whether the tensor stays on the host, or is copied where what is asked may be no tensor: ``args.is_cuda``."""
+    if later is not None:
+        return not _is_tensor(script, later.other) or _is_on_host(script, later.other)
     return transfer.device.kind is DeviceKind.CPU or _is_on_host(script, _like(script, transfer))
 
 

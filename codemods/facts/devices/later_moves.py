@@ -1,0 +1,128 @@
+"""Which tensors get a name on the host first, and go to where another tensor is in a statement of their own?"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.names import bound_names, declared_outer
+from codemods.dataflow.source import FUNCTIONS, is_name, walk
+from codemods.facts.reason import HERE, Reason, at
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+    from codemods.facts.devices.transfers import Transfer
+
+_OTHER_INDEX = re.compile(r"cuda:[1-9]\d*")
+_TAKES_INDEX = frozenset({"cuda", "to"})
+
+
+@dataclass(frozen=True, eq=False)
+class LaterMove:
+    """``zeros = torch.zeros(n)`` and, below, ``if x.is_cuda: zeros = zeros.cuda()``; nothing between reads the name."""
+
+    made: ast.expr
+    """What the name is given first: ``torch.zeros(n)``."""
+    statement: ast.Assign
+    """``zeros = zeros.cuda()``."""
+    condition: ast.If
+    other: ast.expr
+    """The tensor whose device decides: ``x``."""
+
+
+def later_move(transfer: Transfer) -> LaterMove | None:
+    """The statements that a copy is one of, where it takes a name to the device of a tensor that the ``if`` asks."""
+    module = transfer.module
+    statement = module.parent(transfer.call)
+    match statement:
+        case ast.Assign([ast.Name(name)], value) if value is transfer.call and is_name(transfer.receiver, name):
+            condition = module.parent(statement)
+        case _:
+            return None
+    match condition:
+        case ast.If(ast.Attribute(other, "is_cuda"), _, []) if _root(other) not in {"", name}:
+            made = _made_before(module, condition, name, other)
+        case _:
+            return None
+    first = itertools.takewhile(lambda each: each is not statement, condition.body)
+    if made is None or any(_mentions(each, name) for each in first) or not _goes_there(transfer, other):
+        return None
+    return LaterMove(made, statement, condition, other)
+
+
+def _goes_there(transfer: Transfer, other: ast.expr) -> bool:
+    """Whether the copy goes to the current CUDA device, or to that of the other tensor."""
+    target = transfer.target
+    if target is None:
+        return transfer.method == "cuda"
+    return ast.unparse(target) == f"{ast.unparse(other)}.device"
+
+
+def _made_before(module: Module, condition: ast.If, name: str, other: ast.expr) -> ast.expr | None:
+    """What a name is given above the ``if``, where nothing between mentions it, or binds the other tensor's name."""
+    suite = module.suite(condition)
+    above = suite[: next(number for number, each in enumerate(suite) if each is condition)]
+    between = list(itertools.takewhile(lambda each: not _mentions(each, name), reversed(above)))
+    statement = above[-1 - len(between)] if len(between) < len(above) else None
+    match statement:
+        case ast.Assign([ast.Name(target)], made) if target == name:
+            pass
+        case _:
+            return None
+    is_same = not any(_may_bind(each, _root(other)) for each in (made, *between))
+    return made if is_same and (not between or _only_seen_here(module, condition, name, other)) else None
+
+
+def _only_seen_here(module: Module, condition: ast.If, name: str, other: ast.expr) -> bool:
+    """Whether no other code can read the one name, or bind the other: what is called between might do so."""
+    function = module.function(condition)
+    if function is None or not isinstance(other, ast.Name):
+        return False
+    inner = [each for each in walk(function) if isinstance(each, FUNCTIONS) and each is not function]
+    is_local = {name, other.id} <= bound_names(function) and declared_outer(function).isdisjoint({name, other.id})
+    return is_local and not any(_mentions(each, name) or _mentions(each, other.id) for each in inner)
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    return any(is_name(each, name) for each in walk(node))
+
+
+def _may_bind(node: ast.AST, name: str) -> bool:
+    """Whether it binds a name, or an attribute of what it holds."""
+    return name in bound_names(node) or any(
+        isinstance(each, (ast.Name, ast.Attribute)) and not isinstance(each.ctx, ast.Load) and _root(each) == name
+        for each in walk(node)
+    )
+
+
+def _root(node: ast.AST) -> str:
+    """``x`` of ``x.y.z``; nothing of anything but names and their attributes."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def why_other_device(flow: Flow, transfer: Transfer) -> Reason | None:
+    """Why the current CUDA device may not be that of the other tensor: the script names one beside the first."""
+    if transfer.target is not None:
+        return None
+    for module in flow.beside(transfer.module):
+        for node in module.nodes(ast.Constant):
+            if _is_other_index(module, node):
+                text = f"the copy goes to the current device, and the script names several ({HERE}):"
+                remedy = "name that of the other tensor in the constructor if it is the same"
+                return Reason("unknown-device", text, (at(module, node),), remedy=remedy)
+    return None
+
+
+def _is_other_index(module: Module, node: ast.Constant) -> bool:
+    """``"cuda:1"``, or ``1`` in ``x.cuda(1)``."""
+    if isinstance(node.value, str):
+        return _OTHER_INDEX.fullmatch(node.value) is not None
+    call = module.parent(node)
+    is_move = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _TAKES_INDEX
+    return is_move and type(node.value) is int and node.value > 0

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import pytest
+from probe import script
+
+from codemods.facts.devices.later_moves import later_move, why_other_device
+
+if TYPE_CHECKING:
+    from codemods.facts.devices.transfers import Transfer
+    from codemods.facts.script import Script
+
+HEAD = "import torch\n\n\ndef run(x, y, log):\n"
+
+
+def copies(text: str) -> tuple[Script, list[Transfer]]:
+    """The script, and its copies to devices."""
+    made = script(text)
+    return made, [each for each in made.transfers if each.method in {"cuda", "to"}]
+
+
+FOUND = {
+    "directly below": "    a = torch.eye(3)\n    if x.is_cuda:\n        a = a.cuda()\n    return a\n",
+    "on one line": "    a = torch.eye(3)\n    if x.is_cuda: a = a.cuda()\n    return a\n",
+    "to the device by its name": "    a = torch.eye(3)\n    if x.is_cuda:\n        a = a.to(x.device)\n    return a\n",
+    "other things in between": "    a = torch.eye(3)\n    b = log(y)\n    if x.is_cuda:\n        a = a.cuda()\n    return a, b\n",
+    "beside another one": "    a = torch.eye(3)\n    if x.is_cuda:\n        y = y.cuda()\n        a = a.cuda()\n    return a, y\n",
+    "an attribute that is asked": "    a = torch.eye(3)\n    if log.weight.is_cuda:\n        a = a.cuda()\n    return a\n",
+}
+
+
+@pytest.mark.parametrize("body", FOUND.values(), ids=FOUND)
+def test_a_copy_under_the_condition_is_found(body: str) -> None:
+    made, found = copies(HEAD + body)
+    moves = [each for each in map(later_move, found) if each is not None]
+
+    assert [ast.unparse(each.made) for each in moves] == ["torch.eye(3)"]
+    assert ast.unparse(moves[0].statement).startswith("a = a.")
+    assert moves[0].statement in moves[0].condition.body
+    assert ast.unparse(moves[0].other) in {"x", "log.weight"}
+    assert all(why_other_device(made.flow, each) is None for each in found)
+
+
+NOT_FOUND = {
+    "it is read in between": "    a = torch.eye(3)\n    log(a)\n    if x.is_cuda:\n        a = a.cuda()\n",
+    "it is written to in between": "    a = torch.eye(3)\n    a[0] = 1\n    if x.is_cuda:\n        a = a.cuda()\n",
+    "it is read before it is copied": "    a = torch.eye(3)\n    if x.is_cuda:\n        log(a)\n        a = a.cuda()\n",
+    "the other name is bound in between": "    a = torch.eye(3)\n    x = y\n    if x.is_cuda:\n        a = a.cuda()\n",
+    "the other name is bound by a loop": "    a = torch.eye(3)\n    for x in y:\n        pass\n    if x.is_cuda:\n        a = a.cuda()\n",
+    "the other tensor is moved in between": (
+        "    a = torch.eye(3)\n    x.data = x.data.cuda()\n    if x.is_cuda:\n        a = a.cuda()\n"
+    ),
+    "an attribute may be moved by what is called": (
+        "    a = torch.eye(3)\n    log.move()\n    if log.weight.is_cuda:\n        a = a.cuda()\n"
+    ),
+    "a function within reads it": (
+        "    def shown():\n        return a\n\n    a = torch.eye(3)\n    log(shown)\n    if x.is_cuda:\n        a = a.cuda()\n"
+    ),
+    "the name is global": ("    global a\n    a = torch.eye(3)\n    log(y)\n    if x.is_cuda:\n        a = a.cuda()\n"),
+    "something else is done without CUDA": (
+        "    a = torch.eye(3)\n    if x.is_cuda:\n        a = a.cuda()\n    else:\n        log(y)\n"
+    ),
+    "it is one of several conditions": (
+        "    a = torch.eye(3)\n    if y is None:\n        log(y)\n    elif x.is_cuda:\n        a = a.cuda()\n"
+    ),
+    "another condition holds, too": "    a = torch.eye(3)\n    if x.is_cuda and y:\n        a = a.cuda()\n",
+    "it asks the tensor itself": "    a = torch.eye(3)\n    if a.is_cuda:\n        a = a.cuda()\n",
+    "it asks what is called": "    a = torch.eye(3)\n    if log(x).is_cuda:\n        a = a.cuda()\n",
+    "the copy has another name": "    a = torch.eye(3)\n    if x.is_cuda:\n        b = a.cuda()\n",
+    "the copy goes elsewhere": '    a = torch.eye(3)\n    if x.is_cuda:\n        a = a.to("cuda:1")\n',
+    "the copy goes to where a third tensor is": (
+        "    a = torch.eye(3)\n    if x.is_cuda:\n        a = a.to(y.device)\n"
+    ),
+    "it is made under a condition": ("    if y:\n        a = torch.eye(3)\n    if x.is_cuda:\n        a = a.cuda()\n"),
+    "it is made further out": ("    a = torch.eye(3)\n    while y:\n        if x.is_cuda:\n            a = a.cuda()\n"),
+    "two names share it": "    a = b = torch.eye(3)\n    if x.is_cuda:\n        a = a.cuda()\n    log(b)\n",
+}
+
+
+@pytest.mark.parametrize("body", NOT_FOUND.values(), ids=NOT_FOUND)
+def test_what_may_be_another_tensor_is_not_found(body: str) -> None:
+    _, found = copies(HEAD + body)
+
+    assert found
+    assert not any(later_move(each) for each in found)
+
+
+def test_at_the_top_of_a_script_nothing_may_stand_between() -> None:
+    text = "import torch\n\nx = torch.ones(3).cuda()\na = torch.eye(3)\n{}if x.is_cuda:\n    a = a.cuda()\n"
+    _, near = copies(text.format(""))
+    _, far = copies(text.format("print(x)\n"))
+
+    assert [each.call.lineno for each in near if later_move(each)] == [6]
+    assert not any(later_move(each) for each in far)
+
+
+@pytest.mark.parametrize(
+    ("other", "line"),
+    [
+        pytest.param('y.to("cuda:1")', (8,), id="by its name"),
+        pytest.param("y.cuda(1)", (8,), id="by its index"),
+        pytest.param('y.to("cuda:0")', None, id="the first one alone"),
+        pytest.param("y.sum(1)", None, id="a number that is no index"),
+    ],
+)
+def test_of_several_devices_the_current_one_may_be_another(other: str, line: tuple[int] | None) -> None:
+    made, found = copies(f"{HEAD}{FOUND['directly below'].replace('return a', 'z = ' + other)}")
+    reason = why_other_device(made.flow, found[0])
+
+    assert (reason.places[0].lines if reason is not None else None) == line
