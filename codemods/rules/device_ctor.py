@@ -200,7 +200,7 @@ def _device(script: Script, found: Filled) -> str:
     """How the device is written as an argument."""
     transfer = found.transfer
     target, quote = transfer.target, script.quote(transfer.module)
-    if transfer.method == "to" and target is not None:
-        return transfer.module.code(target)
+    if target is not None and (transfer.method == "to" or not isinstance(target, ast.Constant)):
+        return transfer.module.code(target)  # `x.cuda(y.device)`: anything else but a number is left
     index = f":{target.value!r}" if isinstance(target, ast.Constant) else ""
     return f"{quote}cuda{index}{quote}"

@@ -50,6 +50,7 @@ MADE_THERE = {
     "by the parameter's name": ("torch.zeros(2).to(device=device)", "torch.zeros(2, device=device)"),
     "without blocking": ("torch.zeros(2).to(device, non_blocking=True)", "torch.zeros(2, device=device)"),
     "cuda()": ("torch.zeros(2).cuda()", 'torch.zeros(2, device="cuda")'),
+    "cuda() with the device of another tensor": ("torch.zeros(2).cuda(x.device)", "torch.zeros(2, device=x.device)"),
     "cuda() with an index": ("torch.zeros(2).cuda(1)", 'torch.zeros(2, device="cuda:1")'),
     "a name": ('torch.zeros(2).to("cuda")', 'torch.zeros(2, device="cuda")'),
     "the device of another tensor": ("torch.zeros(2).to(x.device)", "torch.zeros(2, device=x.device)"),
