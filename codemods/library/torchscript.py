@@ -4,9 +4,13 @@ from __future__ import annotations
 
 SCRIPTS = "torch.jit.script"
 """What makes TorchScript of the code of a model."""
+COMPILING = frozenset({SCRIPTS, "torch.jit.script_if_tracing"})
+"""What compiles the source of what it is given, or decorates."""
+SCRIPT_MODULE = "torch.jit.ScriptModule"
+"""The class from which models derive whose methods are compiled."""
 TRACES = frozenset({"torch.jit.trace", "torch.jit.trace_module"})
 """What makes it of one pass through that code."""
-CLASSES = frozenset({"torch.jit.ScriptModule", "torch.jit.RecursiveScriptModule", "torch.jit.ScriptFunction"})
+CLASSES = frozenset({SCRIPT_MODULE, "torch.jit.RecursiveScriptModule", "torch.jit.ScriptFunction"})
 """The classes of what is made, by which it can be told."""
 MARKS = frozenset(
     f"torch.jit.{name}"

@@ -196,7 +196,17 @@ LEFT = {
     ),
     "TorchScript": (
         "import torch\n\n@torch.jit.script\ndef f(x):\n    with torch.cuda.amp.autocast():\n        return x\n",
-        "TorchScript knows autocast by its names (line 3)",
+        "TorchScript may compile this code (line 5), and knows autocast by its names",
+    ),
+    "TorchScript of what calls it": (
+        "import torch\nfrom torch.cuda.amp import autocast\n\ndef wide(x):\n    with autocast(enabled=False):\n"
+        "        return x\n\n@torch.jit.script\ndef f(x):\n    return wide(x)\n",
+        "TorchScript may compile this code (line 5), and knows autocast by its names",
+    ),
+    "TorchScript of a model": (
+        "import torch\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n"
+        "        with torch.cuda.amp.autocast():\n            return x\n\nnet = torch.jit.script(Net())\n",
+        "TorchScript may compile this code (line 5), and knows autocast by its names",
     ),
     "a format that may be in a dictionary": (
         'import torch\noptions = {}\nwith torch.autocast("cuda", dtype=torch.bfloat16):\n    pass\n'
@@ -297,6 +307,25 @@ SILENT = {
 @pytest.mark.parametrize("code", SILENT.values(), ids=SILENT)
 def test_what_is_right_is_silent(code: str) -> None:
     check_silent(AmpMigrate, code)
+
+
+def test_what_torchscript_compiles_beside_it_does_not_matter() -> None:
+    before = """\
+import torch
+from torch.cuda.amp import autocast
+
+@torch.jit.script
+def gate(x):
+    return torch.tanh(x) * torch.sigmoid(x)
+
+def train(net, x):
+    with autocast(enabled=True):
+        return gate(net(x))
+
+train(torch.jit.script(torch.nn.Linear(2, 2)), torch.ones(2))
+"""
+    after = before.replace("cuda.amp", "amp").replace("autocast(enabled", 'autocast("cuda", enabled')
+    check_rewrites(AmpMigrate, before, after)
 
 
 # Scripts of several files.

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from codemods.library.torchscript import CLASSES, MARKS, OF_SCRIPTS, SCRIPTS, TRACES
+from codemods.library.torchscript import CLASSES, COMPILING, MARKS, OF_SCRIPTS, TRACES
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore::FutureWarning")
 
 
-@pytest.mark.parametrize("name", sorted({SCRIPTS} | TRACES | MARKS | CLASSES))
+@pytest.mark.parametrize("name", sorted(COMPILING | TRACES | MARKS | CLASSES))
 def test_what_is_named_is_there(name: str) -> None:
     assert hasattr(torch.jit, name.removeprefix("torch.jit."))
 
@@ -60,3 +60,18 @@ def test_a_scripted_function_does_not_break_the_graph_of_a_model() -> None:
 
 def _double(x: torch.Tensor) -> torch.Tensor:
     return x * 2
+
+
+def test_a_trace_runs_autocast_as_python_by_any_name() -> None:
+    def by_old_name(x: torch.Tensor) -> torch.Tensor:
+        with torch.cpu.amp.autocast_mode.autocast():
+            return torch.mm(x, x)
+
+    def by_new_name(x: torch.Tensor) -> torch.Tensor:
+        with torch.amp.autocast("cpu"):
+            return torch.mm(x, x)
+
+    x = torch.ones(2, 2)
+
+    assert torch.jit.trace(by_old_name, (x,))(x).dtype is torch.bfloat16  # type: ignore[no-untyped-call]
+    assert torch.jit.trace(by_new_name, (x,))(x).dtype is torch.bfloat16  # type: ignore[no-untyped-call]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from codemods.dataflow.names import canonical
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import External, external
+from codemods.facts.models.scripted_code import may_be_scripted
 from codemods.facts.overwritten import why_overwritten
-from codemods.facts.precision.script_hazards import scripted
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.renamed import NAMES, OLD_PACKAGES, PACKAGE, RENAMED
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 Start: TypeAlias = "ast.Import | ast.ImportFrom"
 
 _SCALER = "GradScaler"
-_AUTOCAST = "autocast"
 _CHECKS = frozenset({"builtins.isinstance", "builtins.issubclass"})
 
 
@@ -254,13 +253,18 @@ def _obstacles(script: Script, together: Together) -> Iterator[Reason | None]:
     names = {f"torch.{each.renamed.device}.amp.{each.renamed.name}" for each in together.references}
     yield why_overwritten(script.flow, module, names)
     yield from (_why_needed(script, each, together) for each in together.starts)
-    if any(each.renamed.name == _AUTOCAST for each in together.references):
-        compiled = scripted(script)
-        where = next((one for one in script.modules if compiled is not None and one.holds(compiled)), None)
-        if compiled is not None and where is not None:
-            yield Reason("torchscript", f"TorchScript knows autocast by its names ({HERE})", (at(where, compiled),))
+    yield from (_why_compiled(script, each) for each in together.references)
     if any(each.renamed.name == _SCALER and is_called(module, each.node) for each in together.references):
         yield _why_checked_elsewhere(script)
+
+
+def _why_compiled(script: Script, reference: Reference) -> Reason | None:
+    """Why TorchScript may have to read the name: not what runs around, or beside, what it has compiled."""
+    module, compiled = script.module, may_be_scripted(script)
+    if not any(each in compiled for each in module.ancestors(reference.node)):
+        return None
+    text = f"TorchScript may compile this code ({HERE}), and knows {reference.renamed.name} by its names"
+    return Reason("torchscript", text, (at(module, reference.node),))
 
 
 def _why_not_used_so(script: Script, reference: Reference) -> Reason | None:
