@@ -16,7 +16,18 @@ from codemods.dataflow import names
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, lasting
-from codemods.dataflow.values import NONE, Batch, Container, External, Instance, Tensor, Unknown, Value, class_of
+from codemods.dataflow.values import (
+    NONE,
+    Batch,
+    Container,
+    External,
+    Instance,
+    Tensor,
+    Unknown,
+    Value,
+    class_of,
+    without_none,
+)
 from codemods.facts.complex_numbers import may_be_computed
 from codemods.facts.devices.devices import RANKS
 from codemods.facts.loops import module_of
@@ -412,7 +423,8 @@ class _Course:
                     return True
             elif isinstance(above, FUNCTIONS) and above not in followed:
                 followed.add(above)
-                todo += [(module_of(self.flow, call), call) for call in self.flow.callers(above)]
+                calls = (each for each in self.flow.callers(above) if self._surely_calls_it(each))
+                todo += [(module_of(self.flow, call), call) for call in calls]
             elif isinstance(above, ast.If) and below is not above.test:
                 # Where the other arm leads to the node, too, the statement does.
                 arms.setdefault(above, set()).add(below in above.body)
@@ -420,6 +432,14 @@ class _Course:
                     followed.add(above)
                     todo.append((here, above))
         return False
+
+    def _surely_calls_it(self, call: ast.Call) -> bool:
+        """Whether a call that may call a function does: ``optimizer.step()`` of two optimizers is not sure of either.
+
+        Of a module that is imported, what is asked is whether it is of use to those who choose what is in it.
+        """
+        called = without_none(self.flow.values(call.func)) if self.loaded is not None else ()
+        return len({self.flow.run_by(each) or each for each in called}) <= 1
 
     def _stopped(self, module: Module, node: ast.AST) -> tuple[ast.AST | None, ast.AST]:
         """What around the node may go on without it, and what stands directly below that; None at the module's end."""

@@ -41,6 +41,16 @@ def fails(
             id="an import for an older Python",
         ),
         pytest.param("import collections\nprint(flag and collections.Iterable)", id="only if something holds"),
+        pytest.param(
+            "class Old:\n    def step(self):\n        print(loss[0])\nclass New:\n    def step(self):\n        print(loss)\n"
+            "if flag:\n    stepper = Old()\nelse:\n    stepper = New()\nstepper.step()",
+            id="a method of one of two classes, by choice",
+        ),
+        pytest.param(
+            "class Old:\n    def step(self):\n        print(loss[0])\n"
+            "stepper = torch.optim.SGD(model.parameters(), 0.1)\nif flag:\n    stepper = Old()\nstepper.step()",
+            id="a method of its own class, or of the library's",
+        ),
     ],
 )
 def test_nothing_surely_fails(body: str) -> None:
@@ -82,6 +92,12 @@ def test_nothing_surely_fails(body: str) -> None:
             "        run()\ndef work(rank, run):\n    run()\ndef f():\n    print(loss[0])\nlaunch(f)",
             "loss[0]",
             id="called in several processes, or in this one",
+        ),
+        pytest.param(
+            "class Old:\n    def step(self):\n        print(loss[0])\nclass New(Old):\n    rate = 1\n"
+            "if flag:\n    stepper = Old()\nelse:\n    stepper = New()\nstepper.step()",
+            "loss[0]",
+            id="a method that both of two classes have",
         ),
         pytest.param("if torch.distributed.get_rank() == 0:\n    print(loss[0])", "loss[0]", id="in the first process"),
         pytest.param(
