@@ -18,6 +18,7 @@ from codemods.dataflow.values import External, Made, Value, instance, library_na
 from codemods.facts.asserted import asserted, newest_used
 from codemods.facts.data.loaders import Loader, loaders, why_only_first
 from codemods.facts.data.number_formats import why_converted
+from codemods.facts.data.parts import why_inputs_made_anew
 from codemods.facts.data.reads import tops
 from codemods.facts.devices.transfers import Transfer, makings, transfers
 from codemods.facts.failures import Failure, failure
@@ -199,7 +200,9 @@ class Script:
         """Why the loader's batches are in pageable memory and stay there; None where they are pinned or can be."""
         if loader.is_pinned or loader.why_left_unpinned is not None:
             return loader.why_left_unpinned
-        reason = why_converted(loader) or why_only_first(self.flow, loader)
+        reason = (
+            why_converted(loader) or why_inputs_made_anew(loader, self.transfers) or why_only_first(self.flow, loader)
+        )
         return reason or (self.why_ends_late(loader) if loader.keeps_workers else None)
 
     def can_be_pinned(self, loader: Loader) -> bool:

@@ -39,10 +39,11 @@ class LoaderPin(Codemod):
         The loader pins in a thread of its own. Where the script chooses the device, so does the new argument.
 
     When it is left:
-        The batches never go to CUDA, or are converted on the host first, which makes new, pageable tensors. The data
-        set or ``collate_fn`` already works with CUDA tensors, which cannot be pinned, or makes objects without
-        ``pin_memory()``. The data set, the device, what reads the loader, or the arguments behind ``**`` are not
-        known. The script says ``pin_memory=False``. Only the first batch is read. A framework runs the loop.
+        The batches never go to CUDA, or are converted on the host first, which makes new, pageable tensors, or their
+        first part is converted by NumPy: the others are mostly small beside it. The data set or ``collate_fn`` already
+        works with CUDA tensors, which cannot be pinned, or makes objects without ``pin_memory()``. The data set, the
+        device, what reads the loader, or the arguments behind ``**`` are not known. The script says
+        ``pin_memory=False``. Only the first batch is read. A framework runs the loop.
 
     Results:
         The same values, bit for bit.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from probe import script
 
-from codemods.facts.data.parts import is_callers_batch, may_hand_out, why_no_tensor
+from codemods.facts.data.parts import is_callers_batch, may_hand_out, why_inputs_made_anew, why_no_tensor
 
 COLLATED = """\
     import torch
@@ -192,3 +192,64 @@ def test_whose_batches_a_loop_can_unpack(made: str, may: bool) -> None:  # noqa:
     (loader,) = found.loaders
 
     assert may_hand_out(loader, move) is may
+
+
+READING = """\
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    loader = DataLoader(TensorDataset(torch.randn(80, 4), torch.randn(80)), 8)
+    for number, batch in enumerate(loader):
+"""
+UNPACKED = "x, y = batch\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        pytest.param(
+            f"{UNPACKED}x = scaled(x.numpy())\nx = torch.tensor(x).cuda()\ny = y.cuda()", 7, id="by a function not seen"
+        ),
+        pytest.param(
+            f"{UNPACKED}array = x.numpy() / 2\nmade = torch.from_numpy(array)\na, b = made.cuda(), y.cuda()",
+            7,
+            id="by other names",
+        ),
+        pytest.param(f"{UNPACKED}a = torch.tensor(x.numpy()).cuda()\ny = y.cuda()", 7, id="at once"),
+        pytest.param(f"{UNPACKED}x = x.cuda()\ny = torch.tensor(scaled(y.numpy())).cuda()", None, id="another part"),
+        pytest.param(
+            f"{UNPACKED}seen.update(x.numpy())\na = torch.zeros(4).cuda()\ny = y.cuda()", None, id="numbers, not moved"
+        ),
+        pytest.param(
+            f"{UNPACKED}a = torch.tensor(scaled(x.numpy())).cuda()\nx, y = x.cuda(), y.cuda()",
+            None,
+            id="moved as it came, too",
+        ),
+        pytest.param(
+            f"{UNPACKED}x = other(number)\nx = torch.tensor(scaled(x.numpy())).cuda()\ny = y.cuda()",
+            None,
+            id="another tensor of that name",
+        ),
+        pytest.param(
+            "x = torch.tensor(scaled(batch[0].numpy())).cuda()\ny = batch[1].cuda()", None, id="parts without a name"
+        ),
+    ],
+)
+def test_whether_what_a_network_is_given_is_made_anew(body: str, line: int | None) -> None:
+    found = script(READING + "".join(f"        {each}\n" for each in body.splitlines()))
+    (loader,) = found.loaders
+    reason = why_inputs_made_anew(loader, found.transfers)
+
+    assert loader.moves
+    assert [each.lines[0] for each in reason.places] == [line] if reason is not None else line is None
+
+
+def test_it_is_made_anew_where_two_loaders_are_read_at_once() -> None:
+    body = (
+        "for batch, other in zip(loader, loader):\n    x, y = batch\n    x = torch.tensor(scaled(x.numpy())).cuda()\n"
+    )
+    text = READING.partition("    for")[0] + "".join(f"    {each}\n" for each in f"{body}    y.cuda()\n".splitlines())
+    found = script(text)
+    (loader,) = found.loaders
+
+    assert why_inputs_made_anew(loader, found.transfers) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
@@ -12,6 +13,7 @@ from codemods.dataflow.values import (
     NONE,
     NOTHING,
     UNKNOWN_KEY,
+    Batch,
     Container,
     Instance,
     Literal,
@@ -21,6 +23,7 @@ from codemods.dataflow.values import (
     Value,
 )
 from codemods.facts.data.elements import is_value_of_dictionary
+from codemods.facts.loops import module_of
 from codemods.facts.reaching import targets
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.packages import Trait, has
@@ -107,6 +110,58 @@ def may_hand_out(loader: Loader, move: Transfer) -> bool:
     counts = None if None in parts or not parts else {len(each.elts) for each in parts if each is not None}
     lengths = _lengths_of_batches(loader) if counts is not None else None
     return counts is None or lengths is None or not counts.isdisjoint(lengths)
+
+
+def why_inputs_made_anew(loader: Loader, moves: Sequence[Transfer]) -> Reason | None:
+    """Why pinning would be in vain for the first part of each batch, which is mostly the largest one.
+
+    It becomes an array, ``x, y = batch; x = scaled(x.numpy())``, and what is moved is made of that.
+
+    Args:
+        loader: The loader, of whose batches some other part is moved as it came.
+        moves: All moves to devices.
+    """
+    origins = [store for move in loader.moves for store in _origins(move)]
+    unpackings = {_unpacking(loader, each) for each in origins}
+    parts = unpackings.pop() if len(unpackings) == 1 else None
+    first = parts.elts[0] if parts is not None else None
+    if not isinstance(first, ast.Name) or first in origins:
+        return None
+    module = module_of(loader.flow, first)
+    arrays = list(_made_arrays(module, first))
+    for move in moves:
+        if arrays and move.module is module and move not in loader.moves:
+            read = [each for each in walk(move.receiver) if isinstance(each, ast.Name)]
+            behind = set(closure(read, partial(_given, module)))
+            array = next((each for each in arrays if each in behind), None)
+            if array is not None:
+                text = f"the first part of each batch becomes an array ({HERE}), and a new tensor of that is moved"
+                return Reason("converted-on-host", f"{text}: pinning it is in vain", (at(module, array),))
+    return None
+
+
+def _made_arrays(module: Module, store: ast.Name) -> Iterator[ast.Name]:
+    """Where what the name is given there becomes an array: the ``x`` of ``x.numpy()``."""
+    for each in walk(module.function(store) or module.tree):
+        match each:
+            case ast.Attribute(ast.Name() as read, "numpy") if _stores(module, read) == [store]:
+                yield read
+
+
+def _unpacking(loader: Loader, store: ast.Name) -> ast.Tuple | None:
+    """The names that a statement or a loop unpacks a batch into, of which this is one."""
+    parts = module_of(loader.flow, store).parent(store)
+    is_batch = any(isinstance(each, Batch) and each.of == loader.value for each in loader.flow.values(store))
+    is_all = isinstance(parts, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in parts.elts)
+    return parts if is_all and is_batch and isinstance(parts, ast.Tuple) else None
+
+
+def _given(module: Module, read: ast.Name) -> list[ast.Name]:
+    """The names in what the name was given by the assignments before it: ``x = f(y)``."""
+    values = [getattr(module.parent(each), "value", None) for each in _stores(module, read)]
+    return [
+        each for value in values if isinstance(value, ast.expr) for each in walk(value) if isinstance(each, ast.Name)
+    ]
 
 
 def _origins(move: Transfer) -> list[ast.Name]:
