@@ -200,6 +200,8 @@ class Script:
         """Why the loader's batches are in pageable memory and stay there; None where they are pinned or can be."""
         if loader.is_pinned or loader.why_left_unpinned is not None:
             return loader.why_left_unpinned
+        if self.seen_from(loader.module, self.told).fails_today is not None:
+            return Reason("fails-today", "the script fails there before any change")
         reason = (
             why_converted(loader) or why_inputs_made_anew(loader, self.transfers) or why_only_first(self.flow, loader)
         )

@@ -13,6 +13,7 @@ from codemods.editing.apply import apply
 from codemods.facts.script import Script, Whole
 from codemods.facts.target import UNKNOWN, Target
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
+from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.no_grad_eval import NoGradEval
 from codemods.rules.zero_grad_none import ZeroGradNone
 
@@ -196,6 +197,16 @@ def test_a_script_that_imports_what_fails_says_so() -> None:
     assert _project(ZeroGradNone, engine=_ENGINE.replace("import torch\n", f"import torch\n{caught}")) == _project(
         ZeroGradNone
     )
+
+
+def test_batches_of_a_script_that_fails_are_not_pinned() -> None:
+    kept = _project(
+        H2dNonBlocking, train=_TRAIN.replace("import torch\n", "import torch\nfrom torch._six import inf\n")
+    )
+
+    because = "the loader in train.py, line 10 does not pin its batches: the script fails there before any change"
+    assert kept == {"engine": [because] * 4}
+    assert because not in _project(H2dNonBlocking)["engine"]
 
 
 def test_a_hook_of_another_script_of_the_directory() -> None:
