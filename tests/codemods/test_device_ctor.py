@@ -33,6 +33,11 @@ MADE_THERE = {
     "no number": ("torch.empty(2, dtype=torch.long).to(device)", "torch.empty(2, dtype=torch.long, device=device)"),
     "the diagonal": ("torch.eye(3).to(device)", "torch.eye(3, device=device)"),
     "integers": ("torch.arange(0, x.shape[0]).to(device)", "torch.arange(0, x.shape[0], device=device)"),
+    "whole numbers up to what is not known": (
+        "torch.arange(input()).long().to(device)",
+        "torch.arange(input(), device=device).long()",
+    ),
+    "whole numbers up to a float": ("torch.arange(1, end=5.5).to(device)", "torch.arange(1, end=5.5, device=device)"),
     "integers up to a length": ("torch.arange(len(data)).to(device)", "torch.arange(len(data), device=device)"),
     "times a number": (
         "(torch.ones(8) * 5).long().to(device)",
@@ -206,9 +211,21 @@ LEFT = {
         "torch.arange(0, 1, 0.1).to(device)",
         "'0.1' is not known to be an integer, and floats may round otherwise there",
     ),
-    "a range of what is not known": (
-        "torch.arange(input()).to(device)",
+    "a range from what is not known": (
+        "torch.arange(input(), 8).to(device)",
         "'input()' is not known to be an integer, and floats may round otherwise there",
+    ),
+    "a range from what is not known, by the parameter's name": (
+        "torch.arange(input(), end=8).to(device)",
+        "'input()' is not known to be an integer, and floats may round otherwise there",
+    ),
+    "a range in steps that are not known": (
+        "torch.arange(0, 8, step=input()).to(device)",
+        "'input()' is not known to be an integer, and floats may round otherwise there",
+    ),
+    "a range of several things that are not known": (
+        "torch.arange(*input()).to(device)",
+        "'*input()' is not known to be an integer, and floats may round otherwise there",
     ),
     "gradients are asked for": (
         "torch.zeros(2, requires_grad=True).to(device)",

@@ -292,12 +292,23 @@ def _why_other_numbers(script: Script, name: str, steps: tuple[ast.Call, ...]) -
     if spaces(name):
         return Reason("other-result", f"{name}() may round otherwise on the device")
     if counts(name):
-        given = [*maker.args, *(each.value for each in maker.keywords if each.arg in {"start", "end", "step"})]
-        unknown = next((each for each in given if not _is_integer(script, each)), None)
+        unknown = next((each for each in _start_and_step(maker) if not _is_integer(script, each)), None)
         if unknown is not None:
             text = f"'{ast.unparse(unknown)}' is not known to be an integer, and floats may round otherwise there"
             return Reason("other-result", text)
     return None
+
+
+def _start_and_step(call: ast.Call) -> list[ast.expr]:
+    """What ``arange`` counts from, and in which steps.
+
+    Where these are integers, so is each number: floats hold them without rounding, wherever it ends.
+    """
+    named = {each.arg: each.value for each in call.keywords}
+    has_start = len(call.args) + ("end" in named) > 1
+    given = [named.get("start"), *call.args[: int(has_start)], *call.args[2:], named.get("step")]
+    spread = [each for each in call.args if isinstance(each, ast.Starred)]
+    return [*(each for each in given if each is not None), *spread]
 
 
 def _is_integer(script: Script, node: ast.expr) -> bool:
