@@ -543,6 +543,87 @@ IN_FUNCTIONS = {
     ),
 }
 
+PARTS = """\
+def loss_of(outputs):
+    parts, total, loss = [], 0.0, 0
+    for each in outputs:
+        part = (each - 1).square().mean()
+        loss = loss + part
+        {kept}
+    share = total / 2
+    return loss, {returned}
+
+
+for i, (x, y) in enumerate(batches):
+    loss, parts = loss_of([model(x.to(device))])
+    loss.backward()
+    optimizer.step()
+    if i % 100 == 0:
+        print(parts)
+"""
+NORM = """\
+def norm_of(parameters):
+    parameters = list(filter(lambda p: p.grad is not None, parameters))
+    total = 0
+    for p in parameters:
+        norm = p.grad.data.norm(2)
+        total += norm.item() ** 2
+    total = total ** 0.5
+    return total
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "returned"),
+    [
+        pytest.param("parts.append(part.item())", "parts", id="a list to which its own loop appends"),
+        pytest.param("total += part.item()", "total", id="a sum of its own loop"),
+        pytest.param("total += part.item()", "share", id="what is computed of such a sum"),
+    ],
+)
+def test_a_function_that_returns_what_its_own_loop_keeps_is_left(kept: str, returned: str) -> None:
+    code = PARTS.format(kept=kept, returned=returned)
+
+    check_leaves(DeferSync, HEAD + code, RETURNED.format("'loss_of()'").format(line_of(code, "loss, parts = loss_of")))
+
+
+@pytest.mark.parametrize(
+    ("use", "because"),
+    [
+        pytest.param(
+            "norm = norm_of(model.parameters())\n    if i % 100 == 0:\n        print(norm)\n",
+            "'norm_of()' returns its value, and 'norm' is read from the device in each iteration, and used in few "
+            "(line {}): return the tensor, detached, and ask for the number there",
+            id="seldom read",
+        ),
+        pytest.param(
+            "norm_of(model.parameters())\n",
+            "'norm_of()' returns its value in each iteration (line {}), where nobody takes it: return the tensor, detached",
+            id="read by nobody",
+        ),
+    ],
+)
+def test_a_number_of_each_parameter_is_left(use: str, because: str) -> None:
+    loop = "".join(f"{line[4:]}\n" for line in LOOP.splitlines())
+    code = f"{NORM}{loop}    {use}"
+    line = line_of(code, "print(norm)" if "print" in use else "norm_of(model")
+
+    check_leaves(DeferSync, HEAD + code, because.format(line))
+
+
+def test_another_sum_waits_for_what_a_function_returns_and_the_reason_says_what_to_do() -> None:
+    code = "def hits_of(out, y):\n    hits = (out.argmax(1) == y).sum().item()\n    return hits\n\n\n" + function(
+        "s, n = 0.0, 0", "n += hits_of(out, y)\ns += loss.item()", "return s, n"
+    )
+    messages = [each.message for each in run(DeferSync, HEAD + code).sites]
+
+    assert (
+        f"each iteration waits for the device anyway (line {line_of(code, 'hits = (out')}): return the tensor from "
+        "'hits_of()', detached, and add it up as this one"
+    ) in messages
+
 
 @pytest.mark.parametrize(("code", "call"), IN_FUNCTIONS.values(), ids=IN_FUNCTIONS)
 def test_what_a_function_returns_in_each_iteration_is_left(code: str, call: str) -> None:
@@ -589,8 +670,9 @@ def test_what_a_function_returns_on_the_cpu_is_left_for_that() -> None:
 
 
 NOT_IN_LOOPS = {
-    "nobody takes what the function returns": (
-        f"{STEP_FUNCTION}    print(loss.item())\n    return loss.item()\n\n\nfor x, y in batches:\n    step(x, y)\n"
+    "what it is added to stays in the function": (
+        f"{STEP_FUNCTION}    seen = [0.0]\n    seen.append(loss.item())\n    return out\n\n\n"
+        "for x, y in batches:\n    out = step(x, y)\n"
     ),
     "the function is called once": f"{STEP_FUNCTION}    return loss.item()\n\n\nprint(step(*batches[0]))\n",
     "few iterations call it": (

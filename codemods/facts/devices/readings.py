@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, LOOPS
-from codemods.dataflow.values import Choice, Literal, MovedTensor, SomeTensor, Unknown, library_names, without_none
+from codemods.dataflow.values import (
+    Choice,
+    Literal,
+    Made,
+    MovedTensor,
+    SomeTensor,
+    Unknown,
+    library_names,
+    without_none,
+)
 from codemods.facts.precision.floats import content, is_differentiated
 from codemods.facts.reach import own
 from codemods.library.kinds import Kind, may
@@ -18,11 +27,13 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
 
 _TO_NUMBERS = frozenset({"builtins.float", "builtins.int"})
 _ON_DEVICE = (SomeTensor, MovedTensor)
 _PERHAPS = (*_ON_DEVICE, Unknown, Choice)
 """What tensors are that are computed of others and of something that is not known, or that the user chooses."""
+_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.Module.parameters"})
 _CHOOSING = (ast.If, ast.IfExp, ast.While, ast.Assert)
 _OF_OBJECTS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
@@ -66,7 +77,12 @@ def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
 
 def _is_unknown(flow: Flow, node: ast.expr) -> bool:
     values = flow.values(node)
-    return bool(values) and all(isinstance(each, _PERHAPS) for each in values)
+    return bool(values) and all(isinstance(each, _PERHAPS) or _is_of_parameter(each) for each in values)
+
+
+def _is_of_parameter(value: Value) -> bool:
+    """Whether it is one of a model's parameters, or what a method of one gives: ``p.grad.norm()``."""
+    return isinstance(value, Made) and value.name.removesuffix("(…)") in _PARAMETERS
 
 
 def is_copy_to_host(flow: Flow, node: ast.expr) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.devices.readings import Reading
+    from codemods.facts.reason import Place
     from codemods.facts.script import Script
     from codemods.facts.training.totals import Loop, MadeTensor
 
@@ -66,32 +67,57 @@ def _why_returned(script: Script, one: Reading) -> Reason | None:
     function = one.module.function(one.node)
     if function is None or isinstance(function, ast.Lambda) or not _is_returned(one.module, function, one.node):
         return None
+    ignored: Place | None = None
     for call in script.flow.callers(function):
         where = module_of(script.flow, call)
-        if isinstance(where.parent(call), ast.Expr):
-            continue  # nobody takes what it returns
         loop = step_loop(script.flow, where, call)
-        if loop is not None and rare_suite(where, loop, call) is None:
-            use = use_in_passes(where, loop, call, "it")
-            if use is not None and use.decides:
-                remedy = f"return the tensor, detached, and {use.remedy}" if use.remedy else ""
-                text = f"'{function.name}()' returns its value, and {use.text}"
-                return use._replace(text=text, remedy=remedy).because(where)
-            text = f"'{function.name}()' returns its value in each iteration ({HERE}):"
-            remedy = "return the tensor, detached, and ask for its number as seldom as that is read"
-            return Reason("needed-each-step", text, (at(where, call),), remedy)
+        if loop is None or rare_suite(where, loop, call) is not None:
+            continue
+        if isinstance(where.parent(call), ast.Expr):
+            ignored = ignored or at(where, call)
+            continue
+        use = use_in_passes(where, loop, call, "it")
+        if use is not None and use.decides:
+            remedy = f"return the tensor, detached, and {use.remedy}" if use.remedy else ""
+            text = f"'{function.name}()' returns its value, and {use.text}"
+            return use._replace(text=text, remedy=remedy).because(where)
+        text = f"'{function.name}()' returns its value in each iteration ({HERE}):"
+        remedy = "return the tensor, detached, and ask for its number as seldom as that is read"
+        return Reason("needed-each-step", text, (at(where, call),), remedy)
+    if ignored is not None:
+        text = f"'{function.name}()' returns its value in each iteration ({HERE}), where nobody takes it:"
+        return Reason("needed-each-step", text, (ignored,), "return the tensor, detached")
     return None
 
 
 def _is_returned(module: Module, function: Callee, node: ast.expr) -> bool:
-    """Whether a number is in what the function returns, itself or by a name that it is assigned to."""
+    """Whether a number is in what the function returns: itself, or what it is assigned to, added to or kept in."""
     statement = module.statement(node)
     if isinstance(statement, ast.Return):
         return True
-    names = {each.id for each in stores(statement) if isinstance(each, ast.Name)}
-    is_assigned = isinstance(statement, (ast.Assign, ast.AnnAssign)) and bool(names)
-    returned = (each for one in own(function, ast.Return) for each in walk(one))
-    return is_assigned and any(isinstance(each, ast.Name) and each.id in names for each in returned)
+    names = _filled(statement)
+    if not names:
+        return False
+    others = [each for each in own(function, ast.stmt) if not isinstance(each, ast.Return)]
+    while more := {name for each in others if not names.isdisjoint(_read(each)) for name in _filled(each)} - names:
+        names |= more
+    return any(not names.isdisjoint(_read(each)) for each in own(function, ast.Return))
+
+
+def _filled(statement: ast.stmt) -> set[str]:
+    """The names that a simple statement gives a value, or to which it adds or appends."""
+    kept = added(statement) or appended(statement)
+    if kept is not None:
+        return {kept[0]}
+    is_assignment = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
+    return {each.id for each in stores(statement) if isinstance(each, ast.Name)} if is_assignment else set()
+
+
+def _read(statement: ast.stmt) -> set[str]:
+    """The names that a simple statement reads; none of what has statements of its own."""
+    if not isinstance(statement, (*_SIMPLE, ast.AnnAssign, ast.Return)):
+        return set()
+    return {each.id for each in walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
 
 
 def _obstacle_of_script(script: Script) -> Reason | None:
@@ -224,12 +250,22 @@ class _Iteration:
 
     def _waits_anyway(self, deferred: list[Deferral]) -> Reason | None:
         """Where each iteration waits for the device even if these sums stay there."""
-        stays = {each for one in deferred for reading in one.readings for each in walk(reading.node)}
+        stays = {each for one in deferred for taken in one.readings for each in walk(taken.node)}
         statements = [self.loop.test, *self.loop.body] if isinstance(self.loop, ast.While) else self.loop.body
         for module, node in waits(self._flow, self._module, statements):
-            if node not in stays:
-                text = f"each iteration waits for the device anyway ({HERE})"
-                return Reason("waits-anyway", text, (at(module, node),))
+            if node in stays:
+                continue
+            text, place = f"each iteration waits for the device anyway ({HERE})", (at(module, node),)
+            function = module.function(node)
+            if (
+                isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+                and function is not self._module.function(self.loop)
+                and reading(self._flow, module, node)
+                and _is_returned(module, function, node)
+            ):
+                remedy = f"return the tensor from '{function.name}()', detached, and add it up as this one"
+                return Reason("waits-anyway", f"{text}:", place, remedy)
+            return Reason("waits-anyway", text, place)
         return None
 
     def _times(self, deferred: list[Deferral]) -> Reason | None:
