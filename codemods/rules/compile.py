@@ -56,13 +56,13 @@ class Compile(Codemod):
 
     When it is left:
         Second derivatives go through the model (gradient penalty), or gradients are asked for of what it computes on
-        the way. It is recurrent, branches on the values of tensors, prints or counts in ``forward``, takes images of
-        any size, is traced or scripted, given to another process, or wrapped in ``DataParallel``; where an ``if`` wraps
-        it, it is compiled on the other side. It is trained through other methods than its call. Hooks are added to it
-        later. It stays on the CPU, or its device is not known. The script sets ``cudnn.deterministic`` without
-        ``torch.use_deterministic_algorithms(True)``: Inductor times kernels that round differently, and may choose
-        others in the next run. Where it does so under an option that is off by default, the model is compiled without
-        that option. The script compiles already.
+        the way. It is recurrent, branches on the values of tensors, multiplies what may be sparse, prints or counts in
+        ``forward``, takes images of any size, is traced or scripted, given to another process, or wrapped in
+        ``DataParallel``; where an ``if`` wraps it, it is compiled on the other side. It is trained through other
+        methods than its call. Hooks are added to it later. It stays on the CPU, or its device is not known. The script
+        sets ``cudnn.deterministic`` without ``torch.use_deterministic_algorithms(True)``: Inductor times kernels that
+        round differently, and may choose others in the next run. Where it does so under an option that is off by
+        default, the model is compiled without that option. The script compiles already.
 
         A CUDA graph computes each iteration in the same memory, so that with ``--compile-mode reduce-overhead`` more is
         left: gradients are added up, filled with zeros instead of dropped, or kept; what the model returns is kept
@@ -71,7 +71,7 @@ class Compile(Codemod):
 
         It cannot pay, as far as the script shows: an iteration computes at most 10 billion operations (on an H100, such
         networks were slower when compiled), or all iterations together save less than the eleven seconds that a start
-        takes at least. ``--select compile`` compiles all the same.
+        takes. ``--select compile`` compiles all the same.
 
     Results:
         Fused operations round otherwise. Dropout and noise in the model draw other random numbers: the same

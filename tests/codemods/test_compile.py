@@ -471,6 +471,42 @@ def test_not_compiling_a_forward_that_calls_an_object_that_does_so() -> None:
     check_leaves(Compile, head + "model = Net().to(device)\n" + TRAINING, because)
 
 
+GRAPH = """\
+edges = torch.tensor([[0, 1], [1, 0]])
+graph = torch.sparse_coo_tensor(edges, torch.ones(2), (8, 8), device=device)
+"""
+OF_SPARSE = "multiply a sparse tensor: TorchDynamo compiles nothing of a function that is given one (line 15)"
+
+
+@pytest.mark.parametrize(
+    ("line", "product"),
+    [
+        pytest.param("x = torch.mm(self.graph, x)", "mm()", id="a function that takes any matrices"),
+        pytest.param("x = self.graph.matmul(x)", "matmul()", id="a method"),
+        pytest.param("x = self.graph @ x", "a product", id="an operator"),
+    ],
+)
+def test_not_compiling_products_in_a_script_that_makes_sparse_tensors(line: str, product: str) -> None:
+    head = HEAD.replace(FORWARD, f"        {line}\n{FORWARD}")
+    model = "model = Net().to(device)\n"
+
+    check_leaves(Compile, f"{head}{GRAPH}{model}model.graph = graph\n{TRAINING}", f"{product} may {OF_SPARSE}")
+    dense = "model.graph = torch.eye(8, device=device)\n"
+    check_rewrites(Compile, head + model + dense + TRAINING, head + model + WHERE_CUDA + dense + TRAINING)
+
+
+def test_not_compiling_a_product_that_only_sparse_tensors_have() -> None:
+    head = HEAD.replace(FORWARD, f"        x = torch.spmm(self.graph, x)\n{FORWARD}")
+
+    check_leaves(Compile, f"{head}model = Net().to(device)\n{TRAINING}", f"spmm() may {OF_SPARSE}")
+
+
+def test_compiling_beside_sparse_tensors_that_are_not_multiplied() -> None:
+    text = f"{HEAD}{GRAPH}model = Net().to(device)\n"
+
+    check_rewrites(Compile, text + TRAINING, text + WHERE_CUDA + TRAINING)
+
+
 FINE = {
     "the shape of a tensor": "        if x.shape[0] > 4:\n            x = -x\n",
     "whether there is a tensor": "        if x is not None:\n            x = -x\n",

@@ -12,12 +12,13 @@ from codemods.dataflow.values import Class, External, Made, Method, Tensor, libr
 from codemods.facts.loops import module_of
 from codemods.facts.models.counting import counted
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.sparse import may_be_made
 from codemods.library.drawing import call_draws, layer_draws
 from codemods.library.kinds import described
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee
@@ -33,6 +34,10 @@ _FALLS_BACK = (
     *(_EXTENSIONS, "torch.sparse", "torch.quantization.", "torch.ao.quantization.", "torch.fft."),
     *("torchvision.ops.DeformConv2d", "torchvision.ops.deform_conv2d"),
 )
+_OF_SPARSE = frozenset({"spmm", "smm", "dsmm", "hsmm", "hspmm", "saddmm", "sspaddmm"})
+"""Products that are there for sparse tensors."""
+_PRODUCTS = frozenset({"mm", "matmul", "mv", "addmm", "bmm"})
+"""Functions and methods that multiply sparse tensors as they do others."""
 
 
 # Its backward formula has no symbolic sizes: the second size of a batch, such as the last one's, raises.
@@ -113,6 +118,8 @@ def _breaks(flow: Flow, node: ast.AST) -> Reason | None:
         return _call_breaks(flow, node)
     if isinstance(node, (ast.If, ast.While, ast.IfExp)) and _is_decided_by_tensor(flow, node.test):
         return Reason("graph-break", "forward has data-dependent Python: it branches on a tensor")
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) and may_be_made(flow):
+        return _of_sparse("a product")
     number = counted(flow, node)
     if number is not None:
         text = f"forward counts in {ast.unparse(number)}, and each new value compiles it anew"
@@ -128,12 +135,28 @@ def _call_breaks(flow: Flow, call: ast.Call) -> Reason | None:
         reason = _library_breaks(flow, call, name) or _makes_old_tensor(flow, call, name)
         if reason is not None:
             return reason
+    product = _product(call, names)
+    if product is not None and (product in _OF_SPARSE or may_be_made(flow)):
+        return _of_sparse(f"{product}()")
     if _makes_a_leaf(flow, call):
         text = f"forward makes a tensor that requires gradients, {_ENDS}"
         return Reason("graph-break", text, remedy="make it before the model is called")
     if isinstance(call.func, ast.Attribute) and call.func.attr in _TO_PYTHON and not call.args:
         return Reason("graph-break", f"forward has data-dependent Python: .{call.func.attr}()")
     return None
+
+
+def _product(call: ast.Call, names: Collection[str]) -> str | None:
+    """The product of matrices that is called: ``torch.mm(a, b)``, ``a.mm(b)``."""
+    called = [each.removeprefix("torch.") for each in sorted(names)]
+    if not names and isinstance(call.func, ast.Attribute):
+        called = [call.func.attr]
+    return next((each for each in called if each in _PRODUCTS | _OF_SPARSE), None)
+
+
+def _of_sparse(multiplied: str) -> Reason:
+    text = f"{multiplied} may multiply a sparse tensor: TorchDynamo compiles nothing of a function that is given one"
+    return Reason("graph-break", text)
 
 
 def _library_breaks(flow: Flow, call: ast.Call, name: str) -> Reason | None:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow.names import bound_names, imported
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import lasting, unparsed
+from codemods.dataflow.source import unparsed
 from codemods.dataflow.values import Container, External, Instance, Made, Tensor, class_of, library_names
 from codemods.facts.models.layers import Model
 from codemods.facts.precision.gram import expanded_distances, is_gram, products
 from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.sparse import may_be_made
 from codemods.library.kinds import Kind, kind
 from codemods.library.operations import operands, operation
 from codemods.library.operators import Autocast, Memory, Result, bf16_since, function, operator
@@ -69,10 +70,6 @@ _WITHOUT_KERNEL = frozenset(
         *("spmm", "smm", "dsmm", "hsmm", "hspmm", "saddmm", "sspaddmm"),
     )
 )
-_SPARSE = re.compile(
-    r"^(torch\.sparse_(coo|csr|csc|bsr|bsc|compressed)_tensor|torch\.(cuda\.)?sparse\.\w*Tensor|to_sparse\w*)$"
-)
-"""What makes a tensor that is stored sparsely; CUDA multiplies few of those in 16 bits."""
 
 
 def is_bce(flow: Flow, call: ast.Call) -> bool:
@@ -129,7 +126,7 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
         for scaled in own(node, ast.BinOp):
             if isinstance(scaled.op, ast.Mult) and _overflows(reach.flow, where, scaled):
                 yield Hazard(where, scaled, f"{where.code(scaled)} is infinite in fp16", only_fp16=True)
-            if isinstance(scaled.op, ast.MatMult) and _makes_sparse(reach.flow):
+            if isinstance(scaled.op, ast.MatMult) and may_be_made(reach.flow):
                 yield Hazard(where, scaled, f"{where.code(scaled)} {_OF_SPARSE}")
         yield from _of_comparisons(where, node)
         for each in (*own(node, ast.Yield), *own(node, ast.YieldFrom)):
@@ -208,7 +205,7 @@ def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
         yield f"{name}(out=...) is not cast by autocast;", False, "assign what it returns"
     if isinstance(call.func, ast.Attribute) and not list(project_functions(flow.values(call.func))):
         yield from _of_method(flow, call, call.func, externals)
-        if _is_product(name) and _makes_sparse(flow):
+        if _is_product(name) and may_be_made(flow):
             yield f"{name}() {_OF_SPARSE}", False, ""
 
 
@@ -256,19 +253,6 @@ def _of_method(flow: Flow, call: ast.Call, method: ast.Attribute, externals: fro
         yield f".{name}() has no 16-bit kernel", False, ""
     if name.endswith("_") and _is_product(name[:-1]):
         yield f".{name}() is not cast by autocast;", False, f"use {name[:-1]}()"
-
-
-@lasting  # each product asks
-def _makes_sparse(flow: Flow) -> bool:
-    """Whether the project makes a sparse tensor anywhere: which of its tensors those are is not followed."""
-    calls = (call for module in flow.modules for call in module.nodes(ast.Call))
-    return any(_SPARSE.match(name) for call in calls for name in _called_names(flow, call))
-
-
-def _called_names(flow: Flow, call: ast.Call) -> frozenset[str]:
-    """The qualified names of the library's functions that are called, or the name of the method."""
-    names = library_names(flow.values(call.func))
-    return names or frozenset({call.func.attr} if isinstance(call.func, ast.Attribute) else ())
 
 
 _OF_SPARSE = "may multiply a sparse matrix, for which CUDA may have no 16-bit kernel"
