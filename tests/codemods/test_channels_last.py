@@ -251,12 +251,12 @@ LEFT = {
     "a weight has five dimensions": (
         text(init="self.scale = nn.Parameter(torch.zeros(1, 1, 1, 1, 1))"),
         "other-layout",
-        "a tensor of the model may have five dimensions, which have another layout (line 14)",
+        "a tensor of the model is not seen to have four dimensions at most: five have another layout (line 14)",
     ),
     "a weight has unknown dimensions": (
         text(init="self.scale = nn.Parameter(torch.zeros(sizes()))"),
         "other-layout",
-        "a tensor of the model may have five dimensions, which have another layout (line 14)",
+        "a tensor of the model is not seen to have four dimensions at most: five have another layout (line 14)",
     ),
     "a layer is not known": (
         text(init="self.more = mystery()", forward="x = self.more(x)\n" + VECTORS),

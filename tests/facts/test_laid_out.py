@@ -54,10 +54,16 @@ def why_not(layer: str) -> str | None:
         ("nn.Parameter(torch.zeros(8))", None),
         (
             "nn.Parameter(torch.zeros(1, 1, 1, 1, 8))",
-            "a tensor of the model may have five dimensions, which have another layout",
+            "a tensor of the model is not seen to have four dimensions at most: five have another layout",
         ),
-        ("nn.Parameter(read())", "a tensor of the model may have five dimensions, which have another layout"),
-        ("nn.Parameter(torch.zeros(*s))", "a tensor of the model may have five dimensions, which have another layout"),
+        (
+            "nn.Parameter(read())",
+            "a tensor of the model is not seen to have four dimensions at most: five have another layout",
+        ),
+        (
+            "nn.Parameter(torch.zeros(*s))",
+            "a tensor of the model is not seen to have four dimensions at most: five have another layout",
+        ),
     ],
 )
 def test_which_layers_keep_the_layout(layer: str, because: str | None) -> None:

@@ -97,7 +97,9 @@ class LaidOut:
             return Reason("other-layout", text, place)
         weight = self._own_weight(call)
         if weight is not None and not self._has_few_dimensions(weight):
-            text = f"a tensor of the model may have five dimensions, which have another layout ({HERE})"
+            text = (
+                f"a tensor of the model is not seen to have four dimensions at most: five have another layout ({HERE})"
+            )
             return Reason("other-layout", text, place)
         return None
 
