@@ -19,6 +19,8 @@ parser.add_argument("--loose", action="store_false")
 parser.add_argument("--level", action="count")
 parser.add_argument("--size", default=compute())
 parser.add_argument("--name", default="run")
+parser.add_argument("--root", required=True)
+parser.add_argument("--cache", required=False)
 args = parser.parse_args()
 """
 TESTS = {
@@ -39,6 +41,8 @@ TESTS = {
     "args.level": None,
     "args.size": None,
     "args.other": None,
+    "args.root is None": None,
+    "args.cache is None": True,
     "args.seed > 0": None,
     "something()": None,
 }

@@ -156,11 +156,16 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _has_plain_default(call: ast.Call) -> bool:
-    """Whether the declaration says what holds without the option: a constant, nothing, or an action that implies it."""
+    """Whether the declaration says what holds without the option: a constant, nothing, or an action that implies it.
+
+    There is no run without one that is required.
+    """
     given = {each.arg: each.value for each in call.keywords}
     action = given.get("action")
     is_known = action is None or (isinstance(action, ast.Constant) and action.value in {"store", *_ACTIONS})
-    return is_known and None not in given and _is_plain(given.get("default", ast.Constant(None)))
+    required = given.get("required")
+    is_free = required is None or (isinstance(required, ast.Constant) and not required.value)
+    return is_known and is_free and None not in given and _is_plain(given.get("default", ast.Constant(None)))
 
 
 def _default(call: ast.Call) -> object:
