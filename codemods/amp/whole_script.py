@@ -13,7 +13,8 @@ from codemods.facts.precision.presence import (
     mixed_precision_present,
     other_precision,
 )
-from codemods.facts.precision.script_hazards import custom_function, scripted
+from codemods.facts.precision.script_hazards import custom_function
+from codemods.facts.precision.scripted_choice import scripted_by_default
 from codemods.facts.reason import HERE, at
 from codemods.library.introduced import introduced
 
@@ -53,10 +54,9 @@ def check(script: Script, conditions: Conditions) -> None:
         how = f"decorate its forward with {amp}.custom_fwd({given}) and its backward with {amp}.custom_bwd"
         how += f"({device})" if device else ""
         raise LeftError("custom-autograd", what, located(script, custom), remedy=how)
-    compiled = scripted(script)
+    compiled = scripted_by_default(script)
     if compiled is not None:
-        text = f"TorchScript has its own rules for mixed precision ({HERE})"
-        raise LeftError("torchscript", text, located(script, compiled))
+        raise LeftError.of(compiled)
 
 
 def _check_present(script: Script) -> None:

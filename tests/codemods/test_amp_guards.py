@@ -1024,6 +1024,54 @@ def test_bf16_needs_neither_scaler_nor_small_numbers(name: str, form: AmpForm) -
     assert "torch.autocast" in after
 
 
+SCRIPTED = (
+    START
+    + """\
+import argparse
+
+
+class Scaled(torch.jit.ScriptModule):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 4)
+
+    @torch.jit.script_method
+    def forward(self, x):
+        return 2 * self.body(x)
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--net", ...)
+args = parser.parse_args()
+if args.net == "scaled":
+    model = Scaled().to(device)
+else:
+    model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+    + DATA
+    + STEP
+)
+
+
+@pytest.mark.parametrize("form", ["auto", "bf16", "fp16"])
+def test_torchscript_of_a_network_that_the_default_does_not_choose(form: AmpForm) -> None:
+    after, reasons = rewritten(SCRIPTED.replace("...", 'default="plain"'), form)
+
+    assert not reasons
+    assert "torch.autocast" in after
+
+
+@pytest.mark.parametrize("given", ['default="scaled"', "required=True"])
+def test_torchscript_of_a_network_that_an_option_chooses_is_left_with_the_option(given: str) -> None:
+    code = SCRIPTED.replace("...", given)
+    because = (
+        'TorchScript has its own rules for mixed precision (line 10), and args.net == "scaled" chooses it (line 23)'
+    )
+
+    assert rewritten(code, "auto") == (code, {because})
+
+
 @pytest.mark.parametrize(
     ("name", "form"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting, unparsed, walk
@@ -80,31 +80,47 @@ def _last(node: ast.expr) -> str:
     return ast.unparse(node).rpartition(".")[2]
 
 
-@lasting  # each module asks
 @lasting
 def _called(module: Module) -> frozenset[str]:
     """What the module calls, as it is written."""
     return frozenset(unparsed(each.func) for each in module.nodes(ast.Call))
 
 
+class Scripted(NamedTuple):
+    """What says that TorchScript runs something."""
+
+    node: ast.expr
+    """A decorator, a base or a call."""
+    definition: ast.FunctionDef | ast.ClassDef | None
+    """What is decorated, or derived; None of a call."""
+
+
 def scripted(script: Script) -> ast.expr | None:
     """Where the script has a model or function that TorchScript runs, which has its own rules for autocast."""
+    return next((each.node for each in all_scripted(script)), None)
+
+
+@lasting  # each module asks
+def all_scripted(script: Script) -> tuple[Scripted, ...]:
+    """All models and functions of the script that TorchScript runs."""
+    return tuple(each for module in script.modules for each in _scripted_in(script, module))
+
+
+def _scripted_in(script: Script, module: Module) -> Iterator[Scripted]:
     flow = script.flow
-    for module in script.modules:
-        for definition in module.nodes(ast.FunctionDef, ast.ClassDef):
-            given: list[ast.expr] = [*definition.decorator_list, *getattr(definition, "bases", ())]
-            for each in given:
-                if any(value.name in _SCRIPTED for value in flow.values(each)):
-                    return each
-        for assignment in module.nodes(ast.Assign):
-            made = assignment.value
-            if (
-                isinstance(made, ast.Call)
-                and any(value.name in _SCRIPTED for value in flow.values(made.func))
-                and any(unparsed(each) in _called(module) for each in assignment.targets)
-            ):
-                return made
-    return None
+    for definition in module.nodes(ast.FunctionDef, ast.ClassDef):
+        given: list[ast.expr] = [*definition.decorator_list, *getattr(definition, "bases", ())]
+        for each in given:
+            if any(value.name in _SCRIPTED for value in flow.values(each)):
+                yield Scripted(each, definition)
+    for assignment in module.nodes(ast.Assign):
+        made = assignment.value
+        if (
+            isinstance(made, ast.Call)
+            and any(value.name in _SCRIPTED for value in flow.values(made.func))
+            and any(unparsed(each) in _called(module) for each in assignment.targets)
+        ):
+            yield Scripted(made, None)
 
 
 _SCRIPTED = frozenset(
