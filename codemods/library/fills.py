@@ -39,6 +39,11 @@ def copies(name: str) -> bool:
     return name in _OF_NUMBERS or name in _TRIANGLES
 
 
+def is_of_numbers(name: str) -> bool:
+    """Whether the function makes a tensor of the numbers that it is told."""
+    return name in _OF_NUMBERS
+
+
 def fills(name: str) -> bool:
     """Whether the function fills a tensor with what it is told, or with nothing."""
     return name in _FILLS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument, Remove, Replace
-from codemods.facts.devices.fillings import filled
+from codemods.facts.devices.fillings import filled, spelled_full
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ class DeviceCtor(Codemod):
 
         A number may be added or multiplied in between: ``(torch.ones(n) * i).to(device)``.
 
-        ``torch.tensor(numbers).to(device)`` is not meant: it copies the numbers in either form.
+        ``torch.tensor(i / n).to(device)`` becomes ``torch.full((), i / n, device=device)``, where ``i`` is counted by a
+        loop and ``n`` is a number of the script's. ``torch.tensor(numbers).to(device)`` is not meant: it copies the
+        numbers in either form.
 
     When it is left:
         Random numbers: a device has a generator of its own, so that others would be drawn, and the host's would yield
@@ -61,7 +63,8 @@ class DeviceCtor(Codemod):
     phases = frozenset({Phase.COPIES, Phase.FORWARD, Phase.OTHER})
     causes = words(
         """
-        cuda-in-worker draws-elsewhere other-arguments other-result other-stream unknown-arguments unknown-device
+        cuda-in-worker draws-elsewhere no-name other-arguments other-result other-stream unknown-arguments
+        unknown-device
         """
     )
     examples = (
@@ -132,7 +135,7 @@ for _ in range(10):
             module = each.transfer.module
             node = each.transfer.call if each.later is None else each.maker
             together = _moved_together(found, each)
-            edits = each.why_not or (_edits_there(together) if together else _edits(script, each))
+            edits = each.why_not or (_edits_there(script, together) if together else _edits(script, each))
             if isinstance(edits, Reason):
                 yield self.left(module, node, edits)
             elif not together or each is together[0]:
@@ -152,14 +155,14 @@ def _moved_together(found: Sequence[Filled], one: Filled) -> Sequence[Filled]:
     return movable if len(movable) == len(condition.body) else [one]
 
 
-def _edits_there(together: Sequence[Filled]) -> list[Edit]:
+def _edits_there(script: Script, together: Sequence[Filled]) -> list[Edit]:
     """``m = torch.ones(n)`` and ``if x.is_cuda: m = m.cuda()`` → ``m = torch.ones(n, device=x.device)``."""
     added: list[Edit] = []
     removed: list[ast.stmt] = []
     for each in together:
         if each.later is not None:
             module, later = each.transfer.module, each.later
-            added.append(AddArgument(module, each.maker, "device", f"{module.code(later.other)}.device"))
+            added.append(_on_device(script, each, f"{module.code(later.other)}.device"))
             is_all = len(together) == len(later.condition.body)
             removed.append(later.condition if is_all else later.statement)
     module = together[0].transfer.module
@@ -171,25 +174,38 @@ def _edits(script: Script, found: Filled) -> list[Edit] | Reason:
     transfer, maker = found.transfer, found.maker
     module, number_format = transfer.module, found.number_format
     if found.like is not None:
-        return _edits_like(found, module.code(found.like))
+        return _edits_like(script, found, module.code(found.like))
     device = _device(script, found)
-    added = [AddArgument(module, maker, "device", device)]
+    if "\n" in device:
+        return Reason("not-editable", "the device is written on several lines")
+    added = [_on_device(script, found, device)]
     if number_format is not None:
         if not found.is_exact_in_its_format:
             return Reason("other-arguments", "the copy is cast to another number format, too")
-        added.append(AddArgument(module, maker, "dtype", module.code(number_format)))
-    if any("\n" in each.value for each in added):
-        return Reason("not-editable", "the device is written on several lines")
+        code = module.code(number_format)
+        if "\n" in code:
+            return Reason("not-editable", "the number format is written on several lines")
+        added.append(AddArgument(module, maker, "dtype", code))
     return [*added, Replace(module, transfer.call, "{made}", (("made", transfer.receiver),))]
 
 
-def _edits_like(found: Filled, other: str) -> list[Edit]:
+def _on_device(script: Script, found: Filled, device: str) -> Edit:
+    """The constructor is given the device; of one number it is ``torch.full``, which need not copy that."""
+    module, maker = found.transfer.module, found.maker
+    full = spelled_full(script, maker) if found.number is not None else None
+    if found.number is None or full is None:
+        return AddArgument(module, maker, "device", device)
+    template = f"{full}((), {{number}}, device={device.replace('{', '{{').replace('}', '}}')})"
+    return Replace(module, maker, template, (("number", found.number),))
+
+
+def _edits_like(script: Script, found: Filled, other: str) -> list[Edit]:
     """``torch.ones(n).type_as(x)`` → ``torch.ones(n, dtype=x.dtype, device=x.device)``.
 
     Other numbers may come out otherwise in another number format: they are still cast, on the device.
     """
     transfer, maker = found.transfer, found.maker
-    on_device = AddArgument(transfer.module, maker, "device", f"{other}.device")
+    on_device = _on_device(script, found, f"{other}.device")
     if not found.is_exact_in_its_format:
         return [on_device]
     of_format = AddArgument(transfer.module, maker, "dtype", f"{other}.dtype")

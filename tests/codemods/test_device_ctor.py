@@ -614,3 +614,84 @@ def test_a_batch_on_the_host_makes_no_copy() -> None:
     code = HEAD.replace("    x = x.to(device)\n", "").replace(".to(device)", "")
 
     check_silent(DeviceCtor, code + LATER["one tensor"][0])
+
+
+STEPS = """
+class Steps:
+    def __init__(self, n: int):
+        self.n = n
+
+    def run(self, x):
+        for i in range(self.n):
+            t = torch.tensor({}){}
+            model(x + t.view(1, 1))
+
+"""
+COUNTED = {
+    "a part of all": "i / self.n",
+    "a negative one": "1 - -i * 0.5",
+    "an integer": "i + len(data)",
+    "what a batch has": "i % x.size(0)",
+}
+
+
+def steps(number: str, copy: str = ".to(device)") -> str:
+    """A script that makes a tensor of a number in each step of a loop."""
+    return HEAD + STEPS.format(number, copy) + "\nSteps(9).run(data[0].to(device))\nSteps(int(input())).run(data[1])\n"
+
+
+@pytest.mark.parametrize("number", COUNTED.values(), ids=COUNTED)
+def test_a_number_that_is_computed_is_filled_in(number: str) -> None:
+    made = f"torch.full((), {number}, device=device)"
+
+    check_rewrites(DeviceCtor, steps(number), steps("NEW", "").replace("torch.tensor(NEW)", made))
+
+
+def test_a_number_that_is_computed_takes_what_follows_along() -> None:
+    check_rewrites(
+        DeviceCtor,
+        steps("i / 9", ".float().cuda()"),
+        steps("NEW", ".float()").replace("torch.tensor(NEW)", 'torch.full((), i / 9, device="cuda")'),
+    )
+
+
+def test_a_filled_number_has_the_bits_of_a_copied_one() -> None:
+    show = "            print(t.dtype, t.shape, t.double().item().hex())\n            model("
+    before = steps("i / self.n", ".to(device)").replace("            model(", show).replace("int(input())", "7")
+    before = "import torch\ntorch.manual_seed(0)\n" + before
+    result = run(DeviceCtor, before)
+
+    assert "torch.full((), i / self.n, device=device)" in result.after
+    assert run_script(result.after) == run_script(before)
+
+
+UNCOUNTED = {
+    "a constant": "0.5",
+    "what NumPy may have made": "i / scale",
+    "what is computed with NumPy": "np.sqrt(i) / 2",
+    "what is said to be nothing": "i / self.scale",
+    "a tensor": "i / x[0, 0]",
+    "a format of its own": "i / 2, dtype=torch.float64",
+}
+
+
+@pytest.mark.parametrize("number", UNCOUNTED.values(), ids=UNCOUNTED)
+def test_what_may_be_a_number_of_another_kind_is_not_mentioned(number: str) -> None:
+    code = steps(number).replace("        self.n = n\n", "        self.n, self.scale = n, scale\n")
+
+    check_silent(
+        DeviceCtor, code.replace("import torch\n", "import numpy as np\nimport torch\nscale = np.load('a')\n", 1)
+    )
+
+
+UNNAMED = """\
+from torch import nn, tensor
+
+model = nn.Linear(1, 1).cuda()
+for i in range(10):
+    model(tensor(i / 10).cuda().view(1)).backward()
+"""
+
+
+def test_the_function_that_fills_in_a_number_cannot_be_named() -> None:
+    check_leaves(DeviceCtor, UNNAMED, "torch.full, which fills in the number there, cannot be named here")

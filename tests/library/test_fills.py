@@ -14,6 +14,7 @@ from codemods.library.fills import (
     is_alike,
     is_constant,
     is_legacy,
+    is_of_numbers,
     keeps_triangle,
     spaces,
 )
@@ -83,3 +84,8 @@ def test_what_shares_elements_is_not_meant(method: str) -> None:
 
     assert shared.sum() == 6
     assert not is_alike(method)
+
+
+def test_what_is_made_of_numbers_is_told_from_what_is_made_of_sizes() -> None:
+    assert is_of_numbers("torch.tensor")
+    assert not is_of_numbers("torch.zeros")

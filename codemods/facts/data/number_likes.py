@@ -59,7 +59,7 @@ def is_number(arrays: Arrays, flow: Flow, module: Module, node: ast.expr) -> boo
         case ast.Call() if _returns_number(arrays, flow, module, node):
             return True
         case ast.Name() if (
-            _counts(flow, module, node.id) or _is_index(flow, module, node) or _is_said_to_be_no_array(module, node)
+            counts(flow, module, node.id) or _is_index(flow, module, node) or _is_said_to_be_no_array(module, node)
         ):
             return True
     values = flow.values(node)
@@ -132,7 +132,7 @@ def _is_index(flow: Flow, module: Module, name: ast.Name) -> bool:
     return flow.signature(function).positional_names[:1] == (name.id,)
 
 
-def _counts(flow: Flow, module: Module, name: str) -> bool:
+def counts(flow: Flow, module: Module, name: str) -> bool:
     """Whether the name is only ever bound by ``for name in range(…)``."""
     stores = [each for each in module.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Store)]
     loops = [module.parent(each) for each in stores]

@@ -19,6 +19,7 @@ from codemods.dataflow.values import (
     library_names,
     without_none,
 )
+from codemods.facts.data.number_likes import counts as count_in_loops
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.devices.later_moves import later_move, why_other_device
 from codemods.facts.devices.streams import why_not_ordered
@@ -35,6 +36,7 @@ from codemods.library.fills import (
     fills,
     is_alike,
     is_legacy,
+    is_of_numbers,
     keeps_triangle,
     spaces,
 )
@@ -75,6 +77,11 @@ class Filled:
     """The tensor whose number format and device it gets: ``other`` of ``.to(other)`` and ``.type_as(other)``."""
     later: LaterMove | None = None
     """The statement of its own that copies it where another tensor is on CUDA."""
+
+    @property
+    def number(self) -> ast.expr | None:
+        """The number that the tensor without dimensions holds: ``i / n`` of ``torch.tensor(i / n)``."""
+        return self.maker.args[0] if is_of_numbers(self.name) else None
 
     @property
     def number_format(self) -> ast.expr | None:
@@ -226,7 +233,64 @@ def _is_about(script: Script, name: str, steps: tuple[ast.Call, ...]) -> bool:
     """Whether it is a tensor that is filled, and none that is made of data."""
     if is_legacy(name):
         return any(_method(each) in FILLING or call_draws(script.flow, each) for each in steps)
+    if is_of_numbers(name):
+        return _holds_computed(script, steps[-1])
     return fills(name) or counts(name) or spaces(name) or call_draws(script.flow, steps[-1])
+
+
+def _holds_computed(script: Script, call: ast.Call) -> bool:
+    """Whether it is a tensor of one of Python's numbers that is computed of counted ones: ``torch.tensor(i / n)``.
+
+    A number of NumPy's has a format of its own, which ``torch.full`` would not keep.
+    """
+    given = arguments_of(call)
+    return len(given) == len(call.args) == 1 and isinstance(given[0], ast.BinOp) and _is_counted(script, given[0])
+
+
+def spelled_full(script: Script, call: ast.Call) -> str | None:
+    """How the script writes ``torch.full`` where it makes a tensor; None where no import leads to it."""
+    module = module_of(script.flow, call)
+    return script.spelled(module, "torch.full", module.statement(call))
+
+
+def _is_counted(script: Script, node: ast.expr) -> bool:
+    """Whether it is a number of Python's own: a constant, one that is counted, or what is computed of such."""
+    match node:
+        case ast.Constant(value):
+            return type(value) in {int, float}
+        case ast.UnaryOp(ast.USub(), operand):
+            return _is_counted(script, operand)
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.FloorDiv() | ast.Mod(), right):
+            return _is_counted(script, left) and _is_counted(script, right)
+        case ast.Name() if count_in_loops(script.flow, module_of(script.flow, node), node.id):
+            return True
+        case ast.Attribute() if _is_said_to_be_number(script, node.attr):
+            return True
+    values = script.flow.values(node)
+    is_literal = bool(values) and all(isinstance(each, Literal) and type(each.value) in {int, float} for each in values)
+    return is_literal or _is_integer(script, node)
+
+
+def _is_said_to_be_number(script: Script, attribute: str) -> bool:
+    """Whether attributes of the name are only given parameters that are said to be numbers: ``def f(self, n: int)``."""
+    stores = [
+        (module, each)
+        for module in script.modules
+        for each in module.nodes(ast.Attribute)
+        if each.attr == attribute and not isinstance(each.ctx, ast.Load)
+    ]
+    return bool(stores) and all(_is_given_number(module, each) for module, each in stores)
+
+
+def _is_given_number(module: Module, store: ast.Attribute) -> bool:
+    """``self.n = n`` of a parameter ``n: int`` that is given nothing else in its function."""
+    statement, function = module.parent(store), module.function(store)
+    match statement:
+        case ast.Assign([_], ast.Name(name)) if function is not None:
+            said = next((each.annotation for each in signature(function).named if each.arg == name), None)
+            is_bound = any(module.function(each) is function for each in module.stores.get(name, ()))
+            return isinstance(said, ast.Name) and said.id in {"int", "float"} and not is_bound
+    return False
 
 
 def _method(call: ast.Call) -> str:
@@ -286,6 +350,8 @@ def _why_not(script: Script, transfer: Transfer, name: str, steps: tuple[ast.Cal
 def _why_other_numbers(script: Script, name: str, steps: tuple[ast.Call, ...]) -> Reason | None:
     """Why other numbers might come out on the device."""
     maker = steps[-1]
+    if is_of_numbers(name) and spelled_full(script, maker) is None:
+        return Reason("no-name", "torch.full, which fills in the number there, cannot be named here")
     if any(call_draws(script.flow, each) for each in steps):
         text = "random numbers are drawn from another generator on the device, and all later ones on the host change:"
         return Reason("draws-elsewhere", text, remedy="name the device in the call where other numbers will do")
