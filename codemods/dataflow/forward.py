@@ -112,6 +112,9 @@ class ForwardAnalysis(Generic[Held]):
             is_statement: Whether it is all of a statement, so that its value is dropped.
         """
 
+    def tested(self, test: ast.expr, *, holds: bool) -> None:
+        """A branch of an ``if`` is taken, as its test holds or does not."""
+
     def reached(self, statement: ast.stmt) -> None:
         """A statement is about to be run; in loops this happens more than once, with names that hold more."""
 
@@ -273,9 +276,18 @@ class ForwardAnalysis(Generic[Held]):
 
     def _if(self, statement: ast.If) -> None:
         self._carry_out(statement.test)
-        self._branches(lambda: self.run(statement.body), lambda: self.run(statement.orelse))
+        self.branches(
+            lambda: self._branch(statement, statement.body, holds=True),
+            lambda: self._branch(statement, statement.orelse, holds=False),
+        )
 
-    def _branches(self, *branches: Callable[[], object]) -> None:
+    def _branch(self, statement: ast.If, suite: Sequence[ast.stmt], *, holds: bool) -> None:
+        if self.is_reached:
+            self.tested(statement.test, holds=holds)
+        self.run(suite)
+
+    def branches(self, *branches: Callable[[], object]) -> None:
+        """Follows several ways, of which one is taken."""
         before, ends = self._names, []
         for branch in branches:
             self._names = None if before is None else dict(before)
@@ -299,7 +311,7 @@ class ForwardAnalysis(Generic[Held]):
         last = statement.cases[-1]
         takes_all = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None and last.guard is None
         ways = [lambda case=case: follow(case) for case in statement.cases]
-        self._branches(*ways, *([] if takes_all else [lambda: None]))
+        self.branches(*ways, *([] if takes_all else [lambda: None]))
 
     def _for(self, statement: ast.For | ast.AsyncFor) -> None:
         self._carry_out(statement.iter)

@@ -241,6 +241,37 @@ def test_expressions(code: str, given: str) -> None:
     assert _shown(code) == [given]
 
 
+class _Tests(ForwardAnalysis[frozenset[str]]):
+    """A name holds whether the last test of it held."""
+
+    def join(self, one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+        return one | other
+
+    def of(self, node: ast.expr) -> frozenset[str]:
+        return frozenset({ast.unparse(node)})
+
+    def tested(self, test: ast.expr, *, holds: bool) -> None:
+        if isinstance(test, ast.Name):
+            self.put(test.id, frozenset({str(holds)}))
+
+
+@pytest.mark.parametrize(
+    ("code", "held"),
+    [
+        pytest.param("if x:\n    y = x", {"True", "False"}, id="after both branches"),
+        pytest.param("if x:\n    raise ValueError", {"False"}, id="where one of them ends"),
+        pytest.param("if x:\n    pass\nelse:\n    raise ValueError", {"True"}, id="where the other ends"),
+        pytest.param("raise ValueError\nif x:\n    pass", set(), id="never reached"),
+    ],
+)
+def test_a_branch_is_told_how_its_test_came_out(code: str, held: set[str]) -> None:
+    walk = _Tests({"x": _NONE}, _NONE)
+
+    walk.run(ast.parse(code).body)
+
+    assert walk.names.get("x", _NONE) == held
+
+
 def test_unreachable_code_is_not_followed() -> None:
     assert _shown("show('a')\nreturn\nshow('b')") == ["a"]
 
