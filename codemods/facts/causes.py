@@ -297,7 +297,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "other-attention": "What is computed is more than a softmax of scaled and masked scores, or is not seen to be "
         "just that: the fused function would compute something else.",
         "unknown-mask": "What is added to the scores, or put in their place, is not known to mask them as the fused "
-        'function does: by floating-point numbers, or by `float("-inf")`.',
+        'function does: by floating-point numbers, or by `float("-inf")`; or to have two dimensions, as it takes no '
+        "fewer. Where it has them, write `assert mask.dim() > 1` above the scores.",
         "other-dimensions": "Torch's fused kernels take four dimensions: (batch, heads, length, width). Where there "
         "are others, torch computes all scores as the script does. Where there are four, write `B, H, T, D = q.shape`.",
         "weights-used": "The weights of the attention, or its scores, are used elsewhere: the fused function has none. "

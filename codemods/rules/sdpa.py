@@ -36,11 +36,14 @@ class Sdpa(Codemod):
     When it is left:
         The weights are returned, kept, plotted or read by a hook. Between the products stands more than a scale, one
         mask and a dropout: another softmax, heads that are mixed, a learnt temperature. A mask fills with a finite
-        number, and may hide all keys of a query. A mask that is added is not known to hold floats. Gradients are
+        number, and may hide all keys of a query. A mask that is added is not known to hold floats. A mask is not seen
+        to have two dimensions or more: of one with a single dimension the function raises an error. Gradients are
         differentiated again. The result is viewed. Queries are not seen to have four dimensions, as the kernels take
         them, nor three, of which four can be made. TorchScript compiles code of the script. On CUDA results are to
-        repeat, and no ``torch.use_deterministic_algorithms(True)`` asks the kernels for it. A mask that nothing reads
-        any more stays a buffer of its module, as checkpoints hold it.
+        repeat, and no ``torch.use_deterministic_algorithms(True)`` asks the kernels for it.
+
+        A mask that nothing reads any more stays a buffer of its module, as checkpoints hold it. One that is loaded is
+        taken to hold the triangle that the class makes, as checkpoints of the class do: it is not read any more.
 
     Results:
         Rounded otherwise, to 1e-6. Dropout draws another mask. A query whose keys are all hidden by ``-inf`` has zeros
@@ -121,7 +124,7 @@ def attend(q, k, v, mask=None):
     batch, heads, length, depth = q.shape
     scores = q @ k.transpose(-2, -1) * depth ** -0.5
     if mask is not None:
-        scores = scores.masked_fill(mask == 0, float("-inf"))
+        scores = scores.masked_fill(mask[:, None, None, :] == 0, float("-inf"))
     return F.softmax(scores, dim=-1) @ v
 """,
             after="""\
@@ -131,7 +134,7 @@ import torch.nn.functional as F
 def attend(q, k, v, mask=None):
     batch, heads, length, depth = q.shape
     return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=None if mask is None else mask != 0
+        q, k, v, attn_mask=None if mask is None else mask[:, None, None, :] != 0
     )
 """,
         ),
@@ -189,6 +192,19 @@ def attend(q, k, v):
     return weights @ v, weights
 """,
             because="the weights are used elsewhere, and the fused function does not return them (line 6)",
+        ),
+        Leaves(
+            code="""\
+import torch
+
+
+def attend(q, k, v, mask):
+    batch, heads, length, depth = q.shape
+    scores = q @ k.transpose(-2, -1) / depth ** 0.5
+    return torch.softmax(scores.masked_fill(mask == 0, float("-inf")), dim=-1) @ v
+""",
+            because="the mask is not seen to have two dimensions or more (line 7), and the fused function takes no"
+            " fewer: write assert mask.dim() > 1 above the scores if it has",
         ),
     )
 

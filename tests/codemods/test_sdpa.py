@@ -36,6 +36,8 @@ class Attention(nn.Module):
 """
 TAIL = """\
         return y.transpose(1, 2).reshape(B, T, C)
+
+Attention()(torch.randn(2, 16, 32), torch.ones(2, 1, 16, 16) > 0)
 """
 KEPT = "torch.randn(2, 1, 16, 16) > 0"
 FORMS = {
@@ -90,6 +92,18 @@ FORMS = {
     "where": (
         "att = torch.matmul(q, k.permute(0, 1, 3, 2)).div(math.sqrt(q.size(-1)))\natt = torch.where(mask, att, float('-inf'))\ny = att.softmax(-1).matmul(v)\n",
         "y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)\n",
+    ),
+    "padding": (
+        "kept = mask[:, 0, 0]\natt = q @ k.transpose(-2, -1) * self.scale\natt = att.masked_fill(~kept[:, None, None, :], float('-inf'))\ny = att.softmax(dim=-1) @ v\n",
+        "kept = mask[:, 0, 0]\ny = F.scaled_dot_product_attention(q, k, v, attn_mask=kept[:, None, None, :], scale=self.scale)\n",
+    ),
+    "a mask that gets the dimension of heads": (
+        "if mask is not None:\n    mask = mask[:, 0].unsqueeze(1)\natt = q @ k.transpose(-2, -1) * self.scale\nif mask is not None:\n    att = att.masked_fill(mask == 0, float('-inf'))\ny = att.softmax(dim=-1) @ v\n",
+        "if mask is not None:\n    mask = mask[:, 0].unsqueeze(1)\ny = F.scaled_dot_product_attention(\n    q, k, v, attn_mask=None if mask is None else mask != 0, scale=self.scale\n)\n",
+    ),
+    "a row of the mask as a matrix": (
+        "att = q @ k.transpose(-2, -1) * self.scale + (mask[0, 0, 0].float() - 1.0)[None] * 4.0\ny = att.softmax(dim=-1) @ v\n",
+        "y = F.scaled_dot_product_attention(\n    q, k, v, attn_mask=(mask[0, 0, 0].float() - 1.0)[None] * 4.0, scale=self.scale\n)\n",
     ),
     "einsum": (
         "att = torch.einsum('bhid,bhjd->bhij', q, k) * self.scale\ny = torch.einsum('b h i j, b h j d -> b h i d', att.softmax(dim=-1), v)\n",
@@ -149,6 +163,14 @@ def computed(layer: Any, inputs: torch.Tensor, kept: torch.Tensor) -> list[torch
     x = inputs.clone().requires_grad_()
     y = layer(x, kept)
     return [y, *torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])]
+
+
+@pytest.mark.parametrize("mask", [torch.ones(8).bool(), torch.zeros(8), torch.zeros([])])
+def test_the_fused_function_takes_no_mask_with_fewer_than_two_dimensions(mask: torch.Tensor) -> None:
+    x = torch.randn(2, 4, 8, 16)
+
+    with pytest.raises(IndexError):
+        torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
 
 
 def test_evaluation_drops_nothing_and_training_does() -> None:
@@ -237,12 +259,45 @@ def function(body: str) -> str:
 NAMED = "    B, H, T, D = q.shape\n"
 FOUR = START + NAMED
 LAYER_OF_FOUR = LAYER + f"    {NAMED}"
+ROW = '        self.register_buffer("row", torch.tensor([False] * 7 + [True]))\n'
+LAYER_WITH_ROW = LAYER_OF_FOUR.replace("\n    def forward", f"{ROW}\n    def forward")
 
 
 def of_four(body: str) -> str:
     return FOUR + SCORES + body
 
 
+MASKED_CALL = "x = torch.randn(2, 4, 8, 16)\nattend(x, x, x, torch.ones(8, 8) > 0)\n"
+MASKED = "    return s.masked_fill(mask == 0, -math.inf).softmax(-1) @ v\n"
+ASSERTED = "    assert mask.dim() > 1\n"
+OPTIONAL = "    assert mask is None or mask.dim() > 1\n"
+MADE_BY_MODEL = (
+    IMPORTS
+    + """\
+class Attention(nn.Module):
+    def forward(self, q, mask):
+        B, H, T, D = q.shape
+{}
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Attention() for _ in range(2))
+
+    def masked(self, tokens):
+        seen = (tokens != 0).unsqueeze(1).unsqueeze(2)
+        later = torch.tril(torch.ones(tokens.shape[1], tokens.shape[1])).bool()
+        return seen & later
+
+    def forward(self, tokens):
+        mask = self.masked(tokens)
+        x = torch.randn(2, 4, 8, 16)
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+
+Model()(torch.ones(2, 8))
+"""
+)
 REWRITTEN = {
     "a dropout that drops in evaluation as well": (
         of_four("    return F.dropout(s.softmax(-1), 0.1) @ v\n"),
@@ -253,8 +308,8 @@ REWRITTEN = {
         FOUR + f"    return {CALL}(q, k, v, dropout_p=0.1 if flag else 0.0)\n",
     ),
     "a mask of floats is added": (
-        of_four("    far = (1.0 - mask) * -10000.0\n    s = s + far\n    return s.softmax(-1) @ v\n"),
-        FOUR + f"    far = (1.0 - mask) * -10000.0\n    return {CALL}(q, k, v, attn_mask=far)\n",
+        of_four("    far = (1.0 - mask[:, None]) * -10000.0\n    s = s + far\n    return s.softmax(-1) @ v\n"),
+        FOUR + f"    far = (1.0 - mask[:, None]) * -10000.0\n    return {CALL}(q, k, v, attn_mask=far)\n",
     ),
     "a bias that is learnt": (
         LAYER_OF_FOUR + "        return (q @ k.transpose(-2, -1) * 0.5 + self.bias).softmax(-1) @ v\n",
@@ -327,11 +382,36 @@ REWRITTEN = {
         FUSED_TRIANGLE.replace("{}", "")
         + "\nother = nn.Linear(8, 8)\nother.mask = torch.ones(8, 8)\nother.mask[0] = 0\n",
     ),
+    "a mask of which the script says how many dimensions it has": (
+        FOUR + ASSERTED + SCORES + MASKED,
+        FOUR + ASSERTED + f"    return {CALL}(q, k, v, attn_mask=mask != 0)\n",
+    ),
+    "an optional mask of which the script says it": (
+        FOUR
+        + OPTIONAL
+        + SCORES
+        + "    if mask is not None:\n        s = s.masked_fill(~mask, -math.inf)\n    return s.softmax(-1) @ v\n",
+        FOUR + OPTIONAL + f"    return {CALL}(q, k, v, attn_mask=mask)\n",
+    ),
+    "a buffer under a name of which the script says it": (
+        LAYER_WITH_ROW
+        + "        mask = self.row\n        assert mask.dim() > 1\n        return (q @ k.mT).masked_fill(mask, -math.inf).softmax(-1) @ v\n",
+        LAYER_WITH_ROW
+        + f"        mask = self.row\n        assert mask.dim() > 1\n        return {CALL}(q, k, v, attn_mask=~mask, scale=1.0)\n",
+    ),
+    "a mask that is made by a method of the model": (
+        MADE_BY_MODEL.format(
+            "        s = (q @ q.mT).masked_fill(mask == 0, -math.inf)\n        return s.softmax(-1) @ q\n"
+        ),
+        MADE_BY_MODEL.format(f"        return {CALL}(q, q, q, attn_mask=mask != 0, scale=1.0)\n"),
+    ),
     "a function of the project asks whether there is a mask": (
         IMPORTS
-        + "def exists(val):\n    return val is not None\n\ndef attend(q, k, v, mask):\n    B, H, T, D = q.shape\n    s = q @ k.mT\n    if exists(mask):\n        s.masked_fill_(~mask, float('-inf'))\n    return s.softmax(-1) @ v\n",
+        + "def exists(val):\n    return val is not None\n\ndef attend(q, k, v, mask):\n    B, H, T, D = q.shape\n    s = q @ k.mT\n    if exists(mask):\n        s.masked_fill_(~mask, float('-inf'))\n    return s.softmax(-1) @ v\n\n"
+        + MASKED_CALL,
         IMPORTS
-        + f"def exists(val):\n    return val is not None\n\ndef attend(q, k, v, mask):\n    B, H, T, D = q.shape\n    return {CALL}(q, k, v, attn_mask=mask, scale=1.0)\n",
+        + f"def exists(val):\n    return val is not None\n\ndef attend(q, k, v, mask):\n    B, H, T, D = q.shape\n    return {CALL}(q, k, v, attn_mask=mask, scale=1.0)\n\n"
+        + MASKED_CALL,
     ),
 }
 
@@ -349,6 +429,9 @@ CHANGED = "what the scores are made of is changed before they meet the values (l
 VIEWED = "the result is viewed, and the fused function lays it out otherwise in memory (line {}): write reshape()"
 OTHERWISE = "weights and values are multiplied in another way than the fused function does (line {})"
 FLOATS = "whether the mask that is added holds floating-point numbers is not known (line {})"
+NO_MATRIX = (
+    "the mask is not seen to have two dimensions or more (line {}), and the fused function takes no fewer: {} if it has"
+)
 WHOLE = (
     "where all keys of a query are masked, scores of one finite number give the mean of all values (line {}), and the"
     ' fused function zeros: fill with float("-inf") if no query is masked so'
@@ -439,6 +522,31 @@ LEFT = {
     "a mask with one dimension": (
         function("    s = s.masked_fill(torch.arange(8) > 3, float('-inf'))\n    return s.softmax(-1) @ v\n"),
         "the mask has one dimension (line 8), and the fused function takes two or more: write mask[None]",
+    ),
+    "a mask of which nothing tells how many dimensions it has": (
+        of_four("    return s.masked_fill(mask == 0, -math.inf).softmax(-1) @ v\n"),
+        NO_MATRIX.format(9, "write assert mask.dim() > 1 above the scores"),
+    ),
+    "an optional mask of which nothing tells it": (
+        of_four("    if mask is not None:\n        s += mask.float()\n    return s.softmax(-1) @ v\n"),
+        NO_MATRIX.format(10, "write assert mask is None or mask.dim() > 1 above the scores"),
+    ),
+    "a buffer with one dimension": (
+        LAYER_WITH_ROW + "        return (q @ k.mT).masked_fill(self.row, -math.inf).softmax(-1) @ v\n",
+        NO_MATRIX.format(20, "give it a name above the scores, and write assert mask.dim() > 1 there"),
+    ),
+    "a row of a triangle": (
+        LAYER_OF_FOUR + "        return (q @ k.mT).masked_fill(self.mask[0] == 0, -math.inf).softmax(-1) @ v\n",
+        NO_MATRIX.format(19, "give it a name above the scores, and write assert mask.dim() > 1 there"),
+    ),
+    "a row that a caller gives": (
+        of_four("    return s.masked_fill(~mask, -math.inf).softmax(-1) @ v\n\n")
+        + MASKED_CALL.replace("torch.ones(8, 8) > 0", "torch.tensor([True] * 8)"),
+        NO_MATRIX.format(9, "write assert mask.dim() > 1 above the scores"),
+    ),
+    "a row in one of two cases": (
+        of_four("    if flag:\n        mask = mask[:, None]\n").replace(SCORES, "") + SCORES + MASKED,
+        NO_MATRIX.format(11, "write assert mask.dim() > 1 above the scores"),
     ),
     "several masks": (
         function(

@@ -6,12 +6,15 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.models.applied import applied
+from codemods.facts.models.least_dimensions import least_dimensions
 from codemods.facts.models.local_shapes import Shapes
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
     from codemods.facts.models.attention import Attention
+    from codemods.facts.models.attention_scores import Mask
     from codemods.facts.models.local_shapes import Shape
 
 FUSED = 4
@@ -78,6 +81,35 @@ def why_not_taken(flow: Flow, attention: Attention) -> Reason | None:
     if mask is not None and count == WITHOUT_HEADS and mask_dimensions(flow, attention) not in {_MATRIX, WITHOUT_HEADS}:
         text = f"the queries have three dimensions, the mask is not seen to have two or three ({HERE}), {_TAKEN}"
         return Reason("other-dimensions", text, (at(module, mask.node),))
+    return None if mask is None else _why_mask_not_taken(flow, module, mask)
+
+
+def _why_mask_not_taken(flow: Flow, module: Module, mask: Mask) -> Reason | None:
+    """Why the fused function may raise an error for a mask, which the script broadcasts whatever dimensions it has."""
+    if least_dimensions(flow, module, mask.node) >= _MATRIX:
+        return None
+    text = f"the mask is not seen to have two dimensions or more ({HERE}), and the fused function takes no fewer:"
+    name = _named(mask.node)
+    if name is None:
+        remedy = "give it a name above the scores, and write assert mask.dim() > 1 there if it has"
+    else:
+        optional = f"{name} is None or " if mask.condition is not None else ""
+        remedy = f"write assert {optional}{name}.dim() > 1 above the scores if it has"
+    return Reason("unknown-mask", text, (at(module, mask.node),), remedy)
+
+
+def _named(node: ast.expr) -> str | None:
+    """The name of the mask in ``mask == 0``, ``~mask``, ``mask.bool()``."""
+    match node:
+        case ast.Name(name):
+            return name
+        case (
+            ast.Compare(inner)
+            | ast.UnaryOp(_, inner)
+            | ast.Call(ast.Attribute(ast.Name() as inner))
+            | ast.Call(ast.Attribute(ast.Compare() as inner))
+        ):
+            return _named(inner)
     return None
 
 

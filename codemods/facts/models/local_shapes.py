@@ -54,7 +54,7 @@ _KEEPING = frozenset(
     f"torch.nn.{name}" for name in ("Dropout", "LayerNorm", "RMSNorm", "Identity", "GELU", "ReLU", "SiLU")
 )
 _NEW = frozenset(f"torch.{name}" for name in ("randn", "rand", "zeros", "ones", "empty"))
-_EINOPS = "einops.rearrange"
+_EINOPS = frozenset({"einops.rearrange", "einops.repeat"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +79,8 @@ class Shapes:
                 return self.of(module, left, seen)
             case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right):
                 return _broadcast(self.of(module, left, seen), self.of(module, right, seen))
+            case ast.Compare(left, _, [right]) if not is_number(self.flow, module, right):
+                return _broadcast(self.of(module, left, seen), self.of(module, right, seen))
             case ast.Compare(left) | ast.UnaryOp(ast.Invert(), left):
                 return self.of(module, left, seen)
             case ast.Call():
@@ -94,9 +96,9 @@ class Shapes:
             if given is not None and all(each.name == _EMBEDDING for each in made):
                 return (*given, UNKNOWN)
             return given if all(each.name in _KEEPING for each in made) else None
-        if {each.name for each in self.flow.values(call.func)} == {_EINOPS}:
-            return _of_pattern(call.args[1]) if len(call.args) > 1 else None
         names = {each.name for each in self.flow.values(call.func)}
+        if names and names <= _EINOPS:
+            return _of_pattern(call.args[1]) if len(call.args) > 1 else None
         if names and names <= _NEW:
             return self._sizes(module, call.args)
         found = applied(self.flow, call)
