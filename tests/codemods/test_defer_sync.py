@@ -599,6 +599,13 @@ def test_a_function_that_returns_what_its_own_loop_keeps_is_left(kept: str, retu
             id="seldom read",
         ),
         pytest.param(
+            "from apex import amp\n    norm = norm_of(amp.master_params(optimizer) if i else model.parameters())\n"
+            "    if i % 100 == 0:\n        print(norm)\n",
+            "'norm_of()' returns its value, and 'norm' is read from the device in each iteration, and used in few "
+            "(line {}): return the tensor, detached, and ask for the number there",
+            id="of the parameters or of copies that a library has",
+        ),
+        pytest.param(
             "norm_of(model.parameters())\n",
             "'norm_of()' returns its value in each iteration (line {}), where nobody takes it: return the tensor, detached",
             id="read by nobody",

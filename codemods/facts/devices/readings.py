@@ -76,8 +76,10 @@ def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
 
 
 def _is_unknown(flow: Flow, node: ast.expr) -> bool:
+    """Whether it may be a tensor; where it may be of a parameter, what else a library makes is one like it."""
     values = flow.values(node)
-    return bool(values) and all(isinstance(each, _PERHAPS) or _is_of_parameter(each) for each in values)
+    may_be = (*_PERHAPS, Made) if any(map(_is_of_parameter, values)) else _PERHAPS
+    return bool(values) and all(isinstance(each, may_be) for each in values)
 
 
 def _is_of_parameter(value: Value) -> bool:
