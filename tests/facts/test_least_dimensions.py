@@ -80,6 +80,8 @@ def least(code: str, start: str = START) -> int:
         pytest.param("answer = torch.zeros(size=(T, T))", 2, id="sizes by their name"),
         pytest.param("answer = torch.tensor([[1, 0], [1, 1]])", 2, id="lists in a list"),
         pytest.param("answer = torch.tensor([1, 0]).bool()", 1, id="a list"),
+        pytest.param("answer = torch.tensor([True] * 5 + [False])[None]", 2, id="a list that is computed"),
+        pytest.param("answer = torch.tensor(2 * 3)", 0, id="a number that is computed"),
         pytest.param("answer = torch.from_numpy(np.triu(np.ones((T, T)), k=1).astype('uint8'))", 2, id="of an array"),
         pytest.param("answer = np.ones((1, T, T)).astype('bool')", 3, id="an array"),
         pytest.param("answer = torch.eye(T)", 2, id="a unit matrix"),

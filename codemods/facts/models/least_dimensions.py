@@ -481,8 +481,13 @@ def _told(sizes: Sequence[ast.expr]) -> int:
 
 
 def _nested(node: ast.expr) -> int:
-    """How many lists stand one in the other: ``[[1, 0], [1, 1]]``."""
-    return 1 + _nested(node.elts[0]) if isinstance(node, (ast.List, ast.Tuple)) and node.elts else 0
+    """How many lists stand one in the other: ``[[1, 0], [1, 1]]``, ``[True] * 5 + [False]``."""
+    match node:
+        case ast.BinOp(left, ast.Add() | ast.Mult(), right):
+            return max(_nested(left), _nested(right))
+        case ast.List([first, *_]) | ast.Tuple([first, *_]):
+            return 1 + _nested(first)
+    return 0
 
 
 def _unsqueezed(least: int, at: int | None) -> int:
