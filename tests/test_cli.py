@@ -1252,7 +1252,9 @@ def test_records_and_curves_are_those_of_the_last_runs(
     made: list[Path | None] = []
     shown: list[tuple[Path, list[Record]]] = []
 
-    def run(plan: Plan, _: object, *, records: Path | None, on_run: Callable[[Record], None]) -> Judgement:
+    def run(
+        plan: Plan, _: object, *, records: Path | None, on_run: Callable[[Record], None], **__: object
+    ) -> Judgement:
         made.append(records)
         ends = Record("rewritten", 0, "crashed", "", (), float(len(made)))
         on_run(ends)
