@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, lasting
 from codemods.dataflow.values import Literal
+from codemods.facts.decided import agreed, holds
 from codemods.facts.devices.devices import branches
 from codemods.facts.loops import module_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from codemods.dataflow.flow import Flow
 
 
 @lasting  # each layer of each model asks
 def never_runs(flow: Flow, node: ast.AST) -> bool:
     """Whether an ``if`` around the node is never taken: ``if attend:`` in ``def __init__(self, attend=False)``."""
-    return any(_holds(flow, each.test) is (not each.holds) for each in branches(module_of(flow, node), node))
+    return any(
+        holds(each.test, partial(_holds, flow)) is (not each.holds) for each in branches(module_of(flow, node), node)
+    )
 
 
 def _holds(flow: Flow, test: ast.expr) -> bool | None:
     """Whether the test of parameters holds for all values that they are given; None where it may or may not."""
     match test:
-        case ast.UnaryOp(ast.Not(), operand):
-            inner = _holds(flow, operand)
-            return None if inner is None else not inner
-        case ast.BoolOp(join, parts):
-            decides = isinstance(join, ast.Or)
-            found = [_holds(flow, each) for each in parts]
-            return decides if decides in found else None if None in found else not decides
         case ast.Compare(ast.Name() as left, [ast.Is() | ast.IsNot() as how], [ast.Constant(None)]):
-            return _agreed((value is None) is isinstance(how, ast.Is) for value in _given(flow, left))
+            return agreed((value is None) is isinstance(how, ast.Is) for value in _given(flow, left))
         case ast.Compare(ast.Name() as left, [ast.Eq() | ast.NotEq() as how], [ast.Constant(other)]):
-            return _agreed((value == other) is isinstance(how, ast.Eq) for value in _given(flow, left))
+            return agreed((value == other) is isinstance(how, ast.Eq) for value in _given(flow, left))
         case ast.Name():
-            return _agreed(bool(value) for value in _given(flow, test))
+            return agreed(bool(value) for value in _given(flow, test))
     return None
-
-
-def _agreed(answers: Iterable[bool]) -> bool | None:
-    found = set(answers)
-    return found.pop() if len(found) == 1 else None
 
 
 def _given(flow: Flow, name: ast.Name) -> tuple[object, ...]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow import names, placement
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Choice, Literal, Made, library_names
+from codemods.facts.decided import agreed, holds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.script import Script
@@ -86,19 +88,16 @@ def _option(call: ast.Call) -> Option | None:
 
 def by_default(script: Script, test: ast.expr) -> bool | None:
     """Whether a test holds where the user gives none of the options that it asks for; None where that is not known."""
+    return holds(test, partial(_part_by_default, script))
+
+
+def _part_by_default(script: Script, test: ast.expr) -> bool | None:
     match test:
-        case ast.UnaryOp(ast.Not(), operand):
-            inner = by_default(script, operand)
-            return None if inner is None else not inner
-        case ast.BoolOp(join, values):
-            decides = isinstance(join, ast.Or)
-            found = [by_default(script, each) for each in values]
-            return decides if decides in found else None if None in found else not decides
         case ast.Compare(left, [comparison], [other]) if _is_plain(other):
             defaults = values_by_default(script, left)
-            return None if defaults is None else _agreed(_holds(comparison, each, other) for each in defaults)
+            return None if defaults is None else agreed(_holds(comparison, each, other) for each in defaults)
     defaults = values_by_default(script, test)
-    return None if defaults is None else _agreed(bool(each) for each in defaults)
+    return None if defaults is None else agreed(bool(each) for each in defaults)
 
 
 _COMPARED: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
@@ -124,11 +123,6 @@ def _holds(comparison: ast.cmpop, value: object, other: ast.expr) -> bool | None
         are_numbers = isinstance(value, (int, float)) and isinstance(bound, (int, float))
         return _ORDERED[type(comparison)](value, bound) if are_numbers else None  # type: ignore[arg-type]
     return _COMPARED[type(comparison)](value, bound) if type(comparison) in _COMPARED else None
-
-
-def _agreed(answers: Iterable[bool | None]) -> bool | None:
-    found = set(answers)
-    return found.pop() if len(found) == 1 else None
 
 
 def values_by_default(script: Script, node: ast.expr) -> list[object] | None:
