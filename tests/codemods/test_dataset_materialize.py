@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from kit import check_leaves, check_rewrites, check_silent, run
+from kit import check_leaves, check_rewrites, check_silent, found_by, run
 
 from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.rewrite import rewrite
@@ -297,17 +297,11 @@ def test_batches_and_random_numbers_are_the_same(tmp_path: Path, transform: str,
         "        found.append((type(batch), [(each.tolist(), each.stride(), each.dtype) for each in batch]))\n"
         "found.append((len(loader), len(loader.dataset), torch.rand(3).tolist()))\n"
     )
-    results = []
     rules = frozenset({"dataset-materialize", "loader-batched-index"})
     after = rewrite("train.py", before, Settings(rules, Promise.BITWISE)).after
     assert sign in after
     assert "BatchSampler" in after
-    for text in (before, after):
-        names: dict[str, object] = {}
-        with torch.random.fork_rng():
-            exec(compile(text, "train.py", "exec"), names)  # noqa: S102 - the script is written above
-        results.append(names["found"])
-    assert results[0] == results[1]
+    assert found_by(before) == found_by(after)
 
 
 def test_a_class_gets_no_attribute_more() -> None:

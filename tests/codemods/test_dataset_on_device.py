@@ -3,8 +3,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-import torch
-from kit import check_leaves, check_rewrites, check_silent, run
+from kit import check_leaves, check_rewrites, check_silent, found_by, run
 
 from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.rewrite import rewrite
@@ -196,13 +195,7 @@ def test_batches_and_random_numbers_are_the_same(data: str, *, shuffle: bool, dr
     )
     after = run(DatasetOnDevice, before).after
     assert "TensorDataset(x.to(device), y.to(device))" in after
-    results: list[object] = []
-    for text in (before, after):
-        names: dict[str, object] = {}
-        with torch.random.fork_rng():
-            exec(compile(text, "train.py", "exec"), names)  # noqa: S102 - the script is written above
-        results.append(names["found"])
-    assert results[0] == results[1]
+    assert found_by(before) == found_by(after)
 
 
 # What is left.
@@ -379,13 +372,7 @@ def test_batches_that_are_cut_by_hand_are_the_same() -> None:
     before = BY_HAND.format(cut=CUT + read, before="found = []\n").replace("x, y", "torch.manual_seed(0)\nx, y", 1)
     after = run(DatasetOnDevice, before).after
     assert "x = x.to(device)\n" in after
-    results: list[object] = []
-    for text in (before, after):
-        names: dict[str, object] = {}
-        with torch.random.fork_rng():
-            exec(compile(text, "train.py", "exec"), names)  # noqa: S102 - the script is written above
-        results.append(names["found"])
-    assert results[0] == results[1]
+    assert found_by(before) == found_by(after)
 
 
 IN_ANOTHER_WAY = "'x' is used in another way than to cut batches from it (line {})"

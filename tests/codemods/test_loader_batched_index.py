@@ -3,8 +3,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-import torch
-from kit import check_leaves, check_rewrites, check_silent, run
+from kit import check_leaves, check_rewrites, check_silent, found_by, run
 
 from codemods.rules.loader_batched_index import LoaderBatchedIndex
 
@@ -139,13 +138,7 @@ def test_batches_and_random_numbers_are_the_same(data: str, *, shuffle: bool, dr
     )
     after = run(LoaderBatchedIndex, before).after
     assert "BatchSampler(" in after
-    results: list[object] = []
-    for text in (before, after):
-        names: dict[str, object] = {}
-        with torch.random.fork_rng():
-            exec(compile(text, "train.py", "exec"), names)  # noqa: S102 - the script is written above
-        results.append(names["found"])
-    assert results[0] == results[1]
+    assert found_by(before) == found_by(after)
 
 
 OWN = """\
@@ -188,13 +181,7 @@ def test_a_class_that_indexes_arrays_makes_the_same_batches(item: str, part: str
     )
     after = run(LoaderBatchedIndex, before).after
     assert "BatchSampler(" in after
-    results: list[object] = []
-    for text in (before, after):
-        names: dict[str, object] = {}
-        with torch.random.fork_rng():
-            exec(compile(text, "train.py", "exec"), names)  # noqa: S102 - the script is written above
-        results.append(names["found"])
-    assert results[0] == results[1]
+    assert found_by(before) == found_by(after)
 
 
 # What is left.
