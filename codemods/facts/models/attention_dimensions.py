@@ -31,10 +31,13 @@ def dimensions(flow: Flow, attention: Attention) -> int | None:
     That it is four follows from one of them: the others are broadcast alike by hand and by torch. Less than that has
     to be known of each, since the dimension of heads is put into each.
     """
-    found = _counts(flow, attention)
-    known = {each for each in found if each is not None}
+    return _common(_counts(flow, attention))
+
+
+def _common(counts: list[int | None]) -> int | None:
+    known = {each for each in counts if each is not None}
     (count,) = known if len(known) == 1 else (None,)
-    return count if count == FUSED or None not in found else None
+    return count if count == FUSED or None not in counts else None
 
 
 def _counts(flow: Flow, attention: Attention) -> list[int | None]:
@@ -64,9 +67,10 @@ def _told(flow: Flow, product: ast.expr) -> int | None:
 def why_not_taken(flow: Flow, attention: Attention) -> Reason | None:
     """Why the fused kernels do not take the tensors, so that nothing is gained."""
     module, scores = attention.module, attention.scores
-    count = dimensions(flow, attention)
+    counts = _counts(flow, attention)
+    count = _common(counts)
     where = (at(module, scores.query.node),)
-    if len(set(_counts(flow, attention)) - {None}) > 1:
+    if len(set(counts) - {None}) > 1:
         text = f"queries, keys and values do not all have as many dimensions ({HERE}), {_TAKEN}"
         return Reason("other-dimensions", text, where)
     if count is None:
