@@ -9,6 +9,7 @@ from codemods.dataflow import names
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.values import Choice, External, Literal, Made, Plain, Tensor, without_none
+from codemods.facts.loops import module_of
 from codemods.library.kinds import Kind, kind
 from codemods.library.losses import is_loss_function
 
@@ -133,7 +134,7 @@ class _Numbers:
             given = binding.get(name) or signature(function).defaults.get(name)
             if not binding.is_whole or given is None:
                 return None
-            where = next(each for each in self._flow.modules if each.holds(call))
+            where = module_of(self._flow, call)
             found.append((self._in(where), given))
         return found
 

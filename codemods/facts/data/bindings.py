@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import is_name, lasting, walk
 from codemods.dataflow.values import Literal
+from codemods.facts.loops import module_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -143,7 +144,7 @@ class Bindings:
             yield self._flow.module_of(function), None
             return
         for call in calls:
-            where = next(each for each in self._flow.modules if each.holds(call))
+            where = module_of(self._flow, call)
             yield where, self._flow.bind(function, call).get(name)
 
     def is_filled(self, module: Module, node: ast.expr) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import FUNCTIONS, lasting, unparsed, walk
 from codemods.dataflow.values import class_of
 from codemods.facts.autograd.double_backward import differentiated_twice
+from codemods.facts.loops import module_of
 from codemods.facts.models.applied import applied
 from codemods.facts.models.layers import Model
 from codemods.facts.models.local_steps import is_in_place, may_change
@@ -131,7 +132,7 @@ def _passed_on(script: Script, module: Module, statement: ast.AST | None) -> Ite
     function = module.function(statement) if isinstance(statement, ast.Return) else None
     if isinstance(function, FUNCTIONS):
         for call in script.flow.callers(function):
-            yield next(each for each in script.flow.modules if each.holds(call)), call
+            yield module_of(script.flow, call), call
 
 
 def _reads(module: Module, statement: ast.Assign) -> Iterator[ast.Name]:
@@ -196,7 +197,7 @@ def _why_twice(script: Script, attention: Attention) -> Reason | None:
     for value, call in _twice(script).items():
         classes = {class_of(each) for each in Model(script.flow, value).layers}
         if class_ is None or class_ in classes:
-            where = next(each for each in script.flow.modules if each.holds(call))
+            where = module_of(script.flow, call)
             text = f"gradients are differentiated again ({HERE}), which fused kernels cannot"
             return Reason("double-backward", text, (at(where, call),))
     return None

@@ -12,6 +12,7 @@ from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, kept, lasting, walk
 from codemods.dataflow.values import class_of
 from codemods.facts.cost.definitions import binding
+from codemods.facts.loops import module_of
 from codemods.facts.models.applied import applied, layers, whole_number
 from codemods.facts.models.local_shapes import Shapes
 
@@ -289,8 +290,7 @@ class _Dimensions:
         if not bound.is_whole:
             return 0
         if given is not None:
-            module = next(each for each in self._flow.modules if each.holds(call))
-            return self.of(module, given)
+            return self.of(module_of(self._flow, call), given)
         default = signature(function).defaults.get(name)
         return self.of(self._flow.module_of(function), default) if default is not None else 0
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, unparsed, walk
+from codemods.facts.loops import module_of
 from codemods.facts.models.applied import applied, layers, whole_number
 from codemods.facts.models.local_numbers import is_number
 from codemods.library.attention import TURNING
@@ -212,7 +213,7 @@ class Shapes:
     def _argument(self, function: Callee, call: ast.Call, name: str) -> Shape | None:
         binding = self.flow.bind(function, call)
         given = binding.get(name)
-        module = next(each for each in self.flow.modules if each.holds(call))
+        module = module_of(self.flow, call)
         return self.of(module, given) if given is not None and binding.is_whole else None
 
     def _returned(self, call: ast.Call, item: int | None = None) -> Shape | None:

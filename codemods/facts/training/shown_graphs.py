@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Literal, Plain, Tensor
+from codemods.facts.loops import module_of
 from codemods.facts.reach import own
 from codemods.facts.training.iterations import called_functions
 from codemods.library.operators import function, operator
@@ -76,7 +77,7 @@ class Shown:
         carrying = [value for value in returned if names & _names(value)]
         is_boxed = any(isinstance(each, _DISPLAYS) or self._is_boxed(each) for each in carrying)
         for call in self.uses.flow.callers(callee):
-            module = next(each for each in self.uses.flow.modules if each.holds(call))
+            module = module_of(self.uses.flow, call)
             graphs, statement = self.uses.reaching(call), module.statement(call)
             course = graphs.statements(module, [statement])
             names = course.ever | graphs.after(module, statement, course).ever
