@@ -177,7 +177,7 @@ class Tuning:
             if not deeper.is_complete or not open_trials:
                 break
         trials.depth = 0
-        known = search(rules, trials, _nothing, self.values)
+        known = search(rules, trials, self.say, self.values, knows=lambda _: True)
         if known.is_complete:  # by all pairs that there are, those of a search that the budget has ended among them
             found = known
         is_told = all(part.answer != "not-told" for part in found.parts)
@@ -338,10 +338,6 @@ class _First:
     """Of whole runs, where they were seen."""
     takes_turns: bool
     """Whether the two runs of a pair may be alive at once."""
-
-
-def _nothing(_: str) -> None:
-    """Says nothing."""
 
 
 _EVERYTHING = "everything"
