@@ -221,12 +221,21 @@ def _assigned(program: census.Program, line: int) -> str:
     return next(found, "")
 
 
-def ask(script: Script, root: Path, timeout: float) -> Outcome:
-    """Calls the tool on one script, and the files that its labels name, as users would to see what it would do."""
+def ask(script: Script, root: Path, timeout: float, target: str | None = None) -> Outcome:
+    """Calls the tool on one script, and the files that its labels name, as users would to see what it would do.
+
+    Args:
+        script: With its labels.
+        root: The checkout.
+        timeout: Seconds.
+        target: The torch that the labels were written for; None for what the repository asks for.
+    """
     paths = [path for path in _paths(script) if (root / path).is_file()]
     if script.script not in paths:
         return Outcome(script.repository, script.script, problem="there is no such script in the checkout")
     command = [sys.executable, "-m", "autotune_rewrite", "check", "--format", "json", *paths]
+    if target:
+        command += ["--target-torch", target]
     try:
         done = subprocess.run(
             command,
@@ -361,11 +370,12 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("directory", type=Path, help="checked-out repositories, in folders named owner+name")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every answer")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one script")
+    parser.add_argument("--target-torch", metavar="VERSION", help="the torch that the labels were written for")
     arguments = parser.parse_args(words)
     outcomes = []
     for script in load(arguments.labels):
         root = arguments.directory / script.repository.replace("/", "+", 1)
-        outcomes.append(ask(script, root, arguments.timeout))
+        outcomes.append(ask(script, root, arguments.timeout, arguments.target_torch))
         print(f"{script.repository}: {script.script}", file=sys.stderr, flush=True)
     print("\n".join(summary(outcomes)))
     if arguments.json:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -158,6 +159,24 @@ def test_what_must_not_be_is_a_violation(tmp_path: Path) -> None:
     assert (total.violations, total.forbidden, total.rewritten, total.silent) == (1, 1, 0, 1)
     assert outcome.unlabelled == ["train.py:3: h2d-non-blocking: moved"]
     assert "    a/b: train.py:2: compile: rewritten (label: on the CPU)" in score.summary([outcome])
+
+
+def test_the_tool_is_told_the_torch_that_the_labels_were_written_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0, json.dumps({"findings": [], "errors": []}), "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    score.ask(Script.of(LABELS), tmp_path, 60, "2.13")
+    score.ask(Script.of(LABELS), tmp_path, 60)
+
+    assert commands[0][-2:] == ["--target-torch", "2.13"]
+    assert "--target-torch" not in commands[1]
 
 
 def test_a_script_that_is_not_there_is_told(tmp_path: Path) -> None:
