@@ -327,8 +327,11 @@ def class_of(value: Value) -> ast.ClassDef | None:
     return class_.site if isinstance(class_, Class) else None
 
 
-_MOST = 40
-"""Of constants, and of other values: more in one place are data, or everything that a helper function is ever given."""
+_MOST_CONSTANTS = 40
+"""More in one place are data."""
+_MOST_OTHERS = 80
+"""More in one place are everything that a helper function is ever given. Sixty models from which an option chooses are
+not."""
 _TOO_MANY = Unknown("a value may be one of very many things")
 
 
@@ -347,11 +350,11 @@ def joined(*several: Values) -> Values:
     if _TOO_MANY in union:
         return frozenset({_TOO_MANY})
     literals, reasons = _told_apart(union)
-    if len(union) - len(literals) - len(reasons) > _MOST:
+    if len(union) - len(literals) - len(reasons) > _MOST_OTHERS:
         return frozenset({_TOO_MANY})
     if len(reasons) > 1:
         union = union.difference(reasons) | {min(reasons, key=lambda each: each.name)}
-    if len(literals) > _MOST or (literals and union >= PLAIN):
+    if len(literals) > _MOST_CONSTANTS or (literals and union >= PLAIN):
         union = union.difference(each for each in literals if each != NONE) | PLAIN
     return union
 

@@ -786,11 +786,18 @@ def test_names_before_a_statement() -> None:
 
 
 def test_a_place_with_very_many_things_is_not_followed() -> None:
-    calls = "".join(f"same(C{i}())\n" for i in range(60))
-    classes = "".join(f"class C{i}: pass\n" for i in range(60))
+    calls = "".join(f"same(C{i}())\n" for i in range(90))
+    classes = "".join(f"class C{i}: pass\n" for i in range(90))
     assert answers(f"{classes}def same(x):\n    return x\n{calls}answer = same(C0())") == [
         {"unknown: a value may be one of very many things"}
     ]
+
+
+def test_sixty_models_of_which_an_option_chooses_one_are_followed() -> None:
+    classes = "".join(f"class C{i}: pass\n" for i in range(60))
+    branches = "".join(f"    if name == {i}:\n        return C{i}()\n" for i in range(60))
+    (found,) = answers(f"{classes}def chosen(name):\n{branches}answer = chosen(n)")
+    assert len(found) == 60 + 1, "or None"
 
 
 def test_much_data_is_but_data() -> None:
