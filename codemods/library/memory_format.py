@@ -24,18 +24,28 @@ _POINTWISE = (
     *("ReLU", "ReLU6", "LeakyReLU", "PReLU", "ELU", "CELU", "SELU", "GELU", "SiLU", "Mish", "Hardswish", "Hardtanh"),
     *("Hardsigmoid", "Sigmoid", "Tanh", "Softplus", "Softsign"),
 )
-LAYERS = frozenset(
+MADE_IN_CODE = frozenset(
     f"torch.nn.{name}"
     for name in (
         *_POINTWISE,
-        *("BatchNorm2d", "SyncBatchNorm", "MaxPool2d", "AvgPool2d", "AdaptiveAvgPool2d"),
-        *("AdaptiveMaxPool2d", "Dropout", "Dropout2d", "Identity", "ZeroPad2d", "ConstantPad2d", "Upsample"),
-        *("UpsamplingNearest2d", "UpsamplingBilinear2d", "Sequential", "ModuleList", "ModuleDict"),
-        # What is computed once images are vectors.
-        *("Flatten", "Linear", "BatchNorm1d", "Embedding", "Softmax", "LogSoftmax"),
-        *("Unflatten", "Conv1d"),
+        *("MaxPool2d", "AvgPool2d", "AdaptiveAvgPool2d", "AdaptiveMaxPool2d", "Dropout", "Dropout2d", "Identity"),
+        *("ZeroPad2d", "ConstantPad2d", "Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d"),
     )
-) | frozenset({"torch.nn.Parameter"})
+)
+"""Layers that keep the layout, and of which a model may make one in each call: ``nn.ReLU()(x)``."""
+LAYERS = (
+    MADE_IN_CODE
+    | frozenset(
+        f"torch.nn.{name}"
+        for name in (
+            *("BatchNorm2d", "SyncBatchNorm", "Sequential", "ModuleList", "ModuleDict"),
+            # What is computed once images are vectors.
+            *("Flatten", "Linear", "BatchNorm1d", "Embedding", "Softmax", "LogSoftmax"),
+            *("Unflatten", "Conv1d"),
+        )
+    )
+    | frozenset({"torch.nn.Parameter"})
+)
 """Layers that keep the layout on CUDA, hold others, or come after it has gone with the dimensions of images."""
 GOES_BACK = frozenset(
     f"torch.nn.{name}"

@@ -153,6 +153,13 @@ def test_a_buffer_is_laid_out_with_the_model() -> None:
     check_rewrites(ChannelsLast, before, after)
 
 
+def test_a_layer_without_weights_may_be_made_for_the_call() -> None:
+    forward = "x = nn.ReLU(inplace=True)(x + 1)\n" + VECTORS
+    moved = "model = Net().to(device)\n" + WHERE_CUDA
+
+    check_rewrites(ChannelsLast, text(forward=forward), text(forward=forward, move=moved))
+
+
 @pytest.mark.parametrize(("before", "after"), VIEWS.values(), ids=VIEWS)
 def test_what_fails_in_this_layout_is_written_otherwise(before: str, after: str) -> None:
     moved = "model = Net().to(device)\n" + WHERE_CUDA
@@ -180,6 +187,16 @@ LEFT = {
         text(init="self.relu = nn.ReLU(inplace=True)", forward="self.relu(x.view(-1))\n" + VECTORS),
         "other-layout",
         "what is written to a view of images would be lost in this layout (line 18)",
+    ),
+    "a view is given to a layer that works in place and is made for the call": (
+        text(forward="nn.ReLU(inplace=True)(x.view(-1))\n" + VECTORS),
+        "other-layout",
+        "what is written to a view of images would be lost in this layout (line 17)",
+    ),
+    "a convolution is made for the call": (
+        text(forward="x = nn.Conv2d(256, 256, 3)(x)\n" + VECTORS),
+        "unknown-model",
+        "whether nn.Conv2d() keeps the layout is not known (line 17)",
     ),
     "what is written to is a view in the usual layout alone": (
         text(forward="x.flatten(1)[:, 0] = 0\n" + VECTORS),

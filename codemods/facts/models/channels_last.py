@@ -40,6 +40,7 @@ from codemods.library.memory_format import (
     FUNCTIONAL_CONVOLUTIONS,
     KEEPING_FUNCTIONS,
     KEEPING_METHODS,
+    MADE_IN_CODE,
     MOVING_OPERATORS,
     NETWORKS,
     OF_MEMORY,
@@ -212,7 +213,7 @@ class ChannelsLast:
             self.flow.run_by(each) is not None
             or kind(self.flow, each) in {Kind.MODEL, Kind.LOSS}
             or (isinstance(each, Method) and isinstance(each.of, Container))
-            or each.name in KEEPING_FUNCTIONS
+            or each.name in KEEPING_FUNCTIONS | MADE_IN_CODE
             or each.name.startswith(("builtins.", "math."))
             for each in values
         )
