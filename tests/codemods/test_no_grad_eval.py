@@ -3085,3 +3085,36 @@ def evaluate(batches):
 sum(evaluate(torch.zeros(4, 2, 3))).backward()
 """
     check_leaves(NoGradEval, code, "what it returns may be trained on (line 16)")
+
+
+def test_nothing_is_said_of_what_calls_a_model_within_no_grad_two_functions_below() -> None:
+    code = """\
+import torch
+from torch import nn
+
+
+class Process:
+    def bound(self, model, images):
+        with torch.no_grad():
+            terms = [self.term(model, images) for _ in range(4)]
+        return torch.stack(terms)
+
+    def term(self, model, images):
+        return model(images).mean()
+
+
+def evaluate(model, process, images):
+    model.eval()
+    return sum(process.bound(model, images).item() for _ in range(10))
+
+
+model = nn.Sequential(nn.Linear(3, 4), nn.ReLU()).cuda()
+print(evaluate(model, Process(), torch.zeros(8, 3).cuda()))
+"""
+    check_silent(NoGradEval, code)
+    with_gradients = code.replace("with torch.no_grad():", "if images is not None:")
+    check_rewrites(
+        NoGradEval,
+        with_gradients,
+        with_gradients.replace("def evaluate", "@torch.no_grad()\ndef evaluate"),
+    )

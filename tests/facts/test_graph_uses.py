@@ -23,6 +23,10 @@ def number(x):
 @torch.no_grad()
 def without(x):
     return model(x)
+def inner(x):
+    with torch.no_grad():
+        y = through(x)
+    return y
 def keeping(x):
     y = model(x)
     kept.append(y)
@@ -47,6 +51,7 @@ def uses(text: str) -> tuple[GraphUses, ast.Call]:
         pytest.param("through(x)", True, id="a function that hands a graph on"),
         pytest.param("number(x)", False, id="a function that hands a number on"),
         pytest.param("without(x)", False, id="a function without gradients"),
+        pytest.param("inner(x)", False, id="a function that calls without gradients what hands a graph on"),
         pytest.param("double(x)", False, id="a function that calls no model"),
         pytest.param("other(x)", False, id="what is not known"),
     ],

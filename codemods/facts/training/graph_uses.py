@@ -108,19 +108,22 @@ class GraphUses:
 
     @cached_property
     def _running_models(self) -> frozenset[Callee]:
-        """The functions that call models, themselves or through others."""
+        """The functions that call models with gradients on, themselves or through others."""
         found: set[Callee] = set()
         todo: list[Callee] = []
         for module in self.flow.modules:
             for call in module.nodes(ast.Call):
                 function = module.function(call)
-                if function is not None and function not in found and self.modes.calls(call):
+                if function is None or function in found or not self.modes.calls(call):
+                    continue
+                if not self.modes.without_gradients(module, call):
                     found.add(function)
                     todo.append(function)
         while todo:
             for call in self.flow.callers(todo.pop()):
-                above = module_of(self.flow, call).function(call)
-                if above is not None and above not in found:
+                module = module_of(self.flow, call)
+                above = module.function(call)
+                if above is not None and above not in found and not self.modes.without_gradients(module, call):
                     found.add(above)
                     todo.append(above)
         return frozenset(found)
