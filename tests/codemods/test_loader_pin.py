@@ -1821,9 +1821,42 @@ def test_one_of_several_parts_is_moved_as_it_came() -> None:
     "reading",
     [
         pytest.param("x, y = next(iter(loader))\nx = x.cuda()\n", id="by hand"),
+        pytest.param("batches = iter(loader)\nx, y = next(batches)\nx = x.cuda()\n", id="by an iterator with a name"),
+        pytest.param(
+            "if c:\n    it = iter(loader)\n    x = next(it)[0].cuda()\n"
+            "else:\n    it = iter(loader)\n    x = it.__next__()[1].cuda()\n",
+            id="by an iterator in each branch",
+        ),
         pytest.param("for x, y in loader:\n    x = x.cuda()\n    break\n", id="in a loop that ends there"),
         pytest.param("def show():\n    x, y = next(iter(loader))\n    print(x.cuda())\nshow()\n", id="in a function"),
     ],
 )
 def test_a_single_batch_is_not_pinned(reading: str) -> None:
     leaves("loader = DataLoader(data)\n" + reading, "only its first batch is read")
+
+
+def test_more_than_one_batch_is_pinned_of_a_loader_that_a_function_makes() -> None:
+    made = "def sample():\n    loader = DataLoader(data{})\n    return [next(iter(loader))[0].cuda() for _ in 'abc']\n"
+    rewrites(made.format(""), made.format(", pin_memory=True"))
+
+
+@pytest.mark.parametrize("calls", ["", "while True:\n    sample()\n"], ids=["others call it", "it is called on and on"])
+def test_a_loader_that_a_function_makes_for_a_single_batch_is_not_pinned(calls: str) -> None:
+    made = "def sample():\n    loader = DataLoader(data)\n    x, y = next(iter(loader))\n    return x.cuda()\n"
+    leaves(made + calls, "only its first batch is read")
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        pytest.param("x = next(it)[0].cuda()\ny = next(it)[0].cuda()\n", id="another follows"),
+        pytest.param("while True:\n    x = next(it)[0].cuda()\n", id="a loop asks on and on"),
+        pytest.param("x = next(it)[0].cuda()\nfor x, y in it:\n    x = x.cuda()\n", id="a loop reads the rest"),
+        pytest.param("xs = [next(it)[0].cuda() for _ in range(9)]\n", id="a list of them"),
+        pytest.param("def step():\n    return next(it)[0].cuda()\nwhile True:\n    step()\n", id="a function asks"),
+        pytest.param("batches = it\nwhile True:\n    x = next(batches)[0].cuda()\n", id="by another name"),
+    ],
+)
+def test_more_than_one_batch_is_pinned_that_an_iterator_with_a_name_gives(reading: str) -> None:
+    reading = f"it = iter(loader)\n{reading}"
+    rewrites(f"loader = DataLoader(data)\n{reading}", f"loader = DataLoader(data, pin_memory=True)\n{reading}")

@@ -15,7 +15,7 @@ from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.pinning import why_batch_stays_pageable, why_default_not_host, why_not_on_host
 from codemods.facts.data.reads import passes
 from codemods.facts.devices.devices import DeviceKind
-from codemods.facts.loops import loop_around, place
+from codemods.facts.loops import REPEATING, loop_around, place
 from codemods.facts.overwritten import why_overwritten
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import LOADER, Kind, kind
@@ -268,13 +268,26 @@ def partial_loaders(flow: Flow, module: Module) -> Iterator[ast.Call]:
             yield call
 
 
+def _is_read_where_made(loader: Loader, reading: Pass) -> bool:
+    """Whether the loader is made anew for each time that it is read there: in one function, in no other loop."""
+    module = loader.module
+    function = module.function(loader.call)
+    if reading.module is not module or function is None or module.function(reading.node) is not function:
+        return False
+    loops = [
+        {each for each in module.ancestors(node) if isinstance(each, REPEATING)} for node in (loader.call, reading.node)
+    ]
+    return loops[0] >= loops[1] - {reading.node}
+
+
 def why_only_first(flow: Flow, loader: Loader) -> Reason | None:
     """That a single batch of the loader is read in all; None where more may be."""
     for each in loader.passes:
         function = each.module.function(each.node)
         is_run = function is None or bool(flow.callers(function))
         is_again = loop_around(flow, each.module, each.node, given=loader.value) is not None
-        if not each.is_of_first or is_again or not is_run:
+        is_once = _is_read_where_made(loader, each) or (is_run and not is_again)
+        if not each.is_of_first or not is_once:
             return None
     return ONLY_FIRST if loader.passes else None
 

@@ -70,10 +70,42 @@ class Pass:
     def is_of_first(self) -> bool:
         """Whether it surely ends at the first batch, as ``for x, y in loader: …; break`` does, too."""
         loop = self.node
+        if self.how is How.ITERATOR:
+            return _is_asked_once(self.module, loop)
         if self.how is not How.LOOP or not isinstance(loop, (ast.For, ast.AsyncFor)):
             return self.how is How.FIRST
         goes_on = any(isinstance(each, (ast.Continue, ast.Yield, ast.YieldFrom)) for each in walk(loop))
         return isinstance(loop.body[-1], ast.Break) and not goes_on
+
+
+def _is_asked_once(module: Module, iterator: ast.AST) -> bool:
+    """Whether a name is given an iterator, and all who have the name ask it for one batch then: ``next(it)``."""
+    match module.parent(iterator):
+        case ast.Assign([ast.Name(name)]):
+            scope = module.function(iterator) or module.tree
+        case _:
+            return False
+    found = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == name]
+    found.sort(key=lambda each: (each.lineno, each.col_offset))
+    if any(name in each.names for each in walk(scope) if isinstance(each, (ast.Global, ast.Nonlocal))):
+        return False
+    suites = [id(module.suite(module.statement(each))) for each in found]
+    pairs = zip(found[::2], found[1::2], suites[::2], suites[1::2], strict=False)
+    return len(found) == 2 * len(set(suites)) and all(
+        isinstance(made.ctx, ast.Store) and suite == other and _is_next(module, asked)
+        for made, asked, suite, other in pairs
+    )
+
+
+def _is_next(module: Module, name: ast.Name) -> bool:
+    """``next(it)``, ``it.next()``, and nothing around that repeats it."""
+    above = module.parent(name)
+    around_it = [each for each in module.ancestors(name) if each in set(walk(module.statement(name)))]
+    if any(isinstance(each, (*REPEATING, *FUNCTIONS)) for each in around_it):
+        return False
+    if isinstance(above, ast.Attribute):
+        return above.attr in _ITERATOR_METHODS
+    return isinstance(above, ast.Call) and isinstance(above.func, ast.Name) and above.func.id == "next"
 
 
 def passes(flow: Flow, loader: Value) -> Iterator[Pass]:
