@@ -66,6 +66,19 @@ def test_too_little_is_computed() -> None:
     assert found("def assign(scores, y):\n    return scores.argmax(1) == y\n") == []
 
 
+def test_it_only_shows_what_it_is_given() -> None:
+    panes = "import matplotlib.pyplot as plt\n\nfigure, panes = plt.subplots(2, 3)\n"
+    show = """
+def show(scores, y):
+    for column, (above, below) in enumerate(zip(panes[0, :], panes[1, :])):
+        above.hist(scores[column].data.numpy().ravel(), bins=10)
+        below.hist(y.numpy(), bins=10)
+"""
+    train = TRAIN.replace("kept = assign(scores, y)", "show(scores, y)").replace(" * kept.sum()", "")
+
+    assert found(panes + show, train) == []
+
+
 def test_it_is_called_without_gradients_already() -> None:
     train = TRAIN.replace("    kept = assign(scores, y)", "    with torch.no_grad():\n        kept = assign(scores, y)")
 

@@ -65,7 +65,9 @@ class SideGraphs:
         if not given or self._is_without(function):
             return False
         course = self._uses.strict.function(function, given)
-        is_enough = len(course.ever - given) >= _SEVERAL
+        # What comes from elsewhere may have a graph as well: a function that reads a list of axes computes nothing.
+        computed = self._uses.strictly_outside.function(function, given).ever - given
+        is_enough = len(computed) >= _SEVERAL
         return escape(course) is None and is_enough and not self._gives_to_numpy(function, course.ever)
 
     def _gives_to_numpy(self, function: FunctionNode, carrying: frozenset[str]) -> bool:
