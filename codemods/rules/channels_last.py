@@ -48,11 +48,12 @@ class ChannelsLast(Codemod):
         The training computes in 32 bits: there the layout may cost more than it gains, on GPUs before Ampere much more.
         What is said of ``amp`` in the same rewrite decides. The model has convolutions with groups, which on an H100
         were slower so in 16 bits; layers that lay images out as before (``GroupNorm``, ``InstanceNorm2d``,
-        ``PixelShuffle``, attention, reflected edges); weights of five dimensions; layers that are not known. ``view``
-        fails on images in this layout: in the code of the model it becomes ``reshape``, which computes the same; where
-        it stands elsewhere, the model is left. Something is written to what ``reshape`` or ``flatten`` returns, which
-        is a copy in this layout. ``nn.DataParallel`` lays the weights out anew. A checkpoint may be loaded into a fused
-        optimizer, which would read moments of the usual layout in the wrong order. Apex is used. Nothing goes to CUDA.
+        ``PixelShuffle``, attention, reflected edges); weights of five dimensions; layers that are not known. All
+        convolutions read images of one channel, of which both layouts are the same. ``view`` fails on images in this
+        layout: in the code of the model it becomes ``reshape``, which computes the same; where it stands elsewhere, the
+        model is left. Something is written to what ``reshape`` or ``flatten`` returns, which is a copy in this layout.
+        ``nn.DataParallel`` lays the weights out anew. A checkpoint may be loaded into a fused optimizer, which would
+        read moments of the usual layout in the wrong order. Apex is used. Nothing goes to CUDA.
 
     Results:
         cuDNN chooses other kernels, which round otherwise. ``nn.Dropout`` draws its masks in the order of
@@ -76,7 +77,8 @@ class ChannelsLast(Codemod):
     causes = words(
         """
         apex checkpoint-loaded data-parallel framework gradients-read left-with-another made-in-loop never-pays-back
-        no-cuda no-name other-layout other-module other-precision own-method torchscript unknown-device unknown-model
+        no-cuda no-name nothing-to-gain other-layout other-module other-precision own-method torchscript unknown-device
+        unknown-model
         """
     )
     tolerance = 1e-3

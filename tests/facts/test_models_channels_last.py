@@ -69,3 +69,55 @@ def test_the_views_that_have_to_change() -> None:
 )
 def test_whether_the_script_speaks_of_it(line: str, *, expected: bool) -> None:
     assert is_chosen(script("import torch\n" + line)) is expected
+
+
+@pytest.mark.parametrize(
+    ("layer", "is_left"),
+    [
+        pytest.param("nn.Conv2d(1, 8, (3, 8))", True, id="one channel"),
+        pytest.param("nn.Conv2d(out_channels=8, in_channels=1, kernel_size=3)", True, id="one channel by its name"),
+        pytest.param("nn.Sequential(nn.Conv2d(1, 8, 3), nn.Conv2d(8, 8, 3))", False, id="the second reads eight"),
+        pytest.param("nn.Conv2d(*[1, 8, 3])", False, id="what it is given is not seen"),
+        pytest.param("nn.ConvTranspose2d(1, 8, 3)", False, id="a transposed one is not meant"),
+    ],
+)
+def test_images_of_one_channel_lie_the_same_in_both_layouts(layer: str, *, is_left: bool) -> None:
+    found = fact(layer)
+    assert isinstance(found.trained.home, Home)
+
+    reason = found.why_not(found.trained.home)
+
+    assert (reason is not None and reason.code == "nothing-to-gain") is is_left
+
+
+def test_several_convolutions_of_words() -> None:
+    found = script(
+        """import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Words(nn.Module):
+    def __init__(self, sizes=(3, 4, 5)):
+        super().__init__()
+        channels = 1
+        self.embed = nn.Embedding(100, 16)
+        self.convs = nn.ModuleList([nn.Conv2d(channels, 8, (size, 16)) for size in sizes])
+
+    def forward(self, x):
+        x = self.embed(x).unsqueeze(1)
+        return torch.cat([F.relu(each(x)).squeeze(3).amax(2) for each in self.convs], 1)
+
+
+model = Words().cuda()
+for x in torch.randint(0, 100, (4, 2, 12)).cuda():
+    model(x).sum().backward()
+"""
+    )
+    (trained,) = found.trained_models
+    assert isinstance(trained.home, Home)
+
+    reason = ChannelsLast(found, trained).why_not(trained.home)
+
+    assert reason is not None
+    assert "one channel" in reason.text

@@ -12,6 +12,7 @@ from codemods.dataflow.source import is_name, lasting, walk
 from codemods.dataflow.values import (
     Container,
     Instance,
+    Literal,
     Made,
     Method,
     Tensor,
@@ -61,6 +62,9 @@ _IN_THREADS = Reason(
     "data-parallel",
     "nn.DataParallel copies the model in each iteration, and lays out the weights anew:",
     remedy="convert to DistributedDataParallel first",
+)
+_ONE_CHANNEL = Reason(
+    "nothing-to-gain", "each of its convolutions reads one channel, of which both layouts are the same"
 )
 _LOST = f"what is written to a view of images would be lost in this layout ({HERE})"
 _MODE_OF_PAD = 2
@@ -125,6 +129,8 @@ class ChannelsLast:
         Args:
             home: Where it is on its device.
         """
+        if self._reads_one_channel:
+            return _ONE_CHANNEL
         for why in (self._layers.why_not, self._why_code, self._why_views, self._why_outside):
             reason = why()
             if reason is not None:
@@ -132,6 +138,17 @@ class ChannelsLast:
         return self._why_weights(home) or self._why_stepped()
 
     # What it is made of.
+
+    @cached_property
+    def _reads_one_channel(self) -> bool:
+        """Whether all its convolutions are layers that read images of one channel: of words, or of a spectrum."""
+        if any(FUNCTIONAL_CONVOLUTIONS & library_names(self.flow.values(each.func)) for _, each in self._calls):
+            return False
+        convolving = [each for each in self.model.layers if _is_of_images(self.flow, each)]
+        return bool(convolving) and all(
+            each.name == "torch.nn.Conv2d" and isinstance(each.site, ast.Call) and _is_of_one(self.flow, each.site)
+            for each in convolving
+        )
 
     def why_wrapped(self) -> Reason | None:
         """Why what the model is wrapped in does not allow it."""
@@ -385,6 +402,11 @@ def _is_of_images(flow: Flow, layer: Value) -> bool:
     return isinstance(layer, Made) and (
         layer.name in CONVOLUTIONS | THREE_DIMENSIONAL or layer.name.startswith(("torchvision.models.", "timm."))
     )
+
+
+def _is_of_one(flow: Flow, call: ast.Call) -> bool:
+    channels = argument_of(call, "in_channels", 0)
+    return channels is not None and flow.values(channels) == frozenset({Literal("1")})
 
 
 def _last(call: ast.Call, names: frozenset[str]) -> str:
