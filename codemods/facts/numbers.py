@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _REDUCING = words("torch.mean torch.sum")
 _KEEPS_DIMENSIONS = words("abs clone contiguous cpu cuda detach exp log neg sqrt")
+_COMPUTES = words("add div mul sub")
+"""Methods whose result has the dimensions of the tensor, if what they are given has none."""
 _KEPT_ON_THE_WAY = words("cpu cuda detach numpy")
 _KEEP_RESULTS = words("staticmethod classmethod no_grad enable_grad inference_mode autocast")
 """Decorators of functions that return what the function does."""
@@ -242,7 +244,14 @@ class _Numbers:
         given = [each for results in others if results is not None for each in results]
         if callees and None not in others and (not others or self._all_hold(given)):
             return True
-        if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        if call.func.attr.removesuffix("_") in _COMPUTES:
+            # In place, a tensor keeps its dimensions, whatever it is computed with.
+            is_in_place = call.func.attr.endswith("_")
+            others = () if is_in_place else call.args
+            return self.holds(call.func.value) and all(self.holds(each) or self._is_plain(each) for each in others)
+        if call.args or call.keywords:
             return False
         if call.func.attr in _KEEPS_DIMENSIONS:
             return self.holds(call.func.value)
