@@ -249,8 +249,8 @@ class _Numbers:
         if call.func.attr.removesuffix("_") in _COMPUTES:
             # In place, a tensor keeps its dimensions, whatever it is computed with.
             is_in_place = call.func.attr.endswith("_")
-            others = () if is_in_place else call.args
-            return self.holds(call.func.value) and all(self.holds(each) or self._is_plain(each) for each in others)
+            operands = () if is_in_place else call.args
+            return self.holds(call.func.value) and all(self.holds(each) or self._is_plain(each) for each in operands)
         if call.args or call.keywords:
             return False
         if call.func.attr in _KEEPS_DIMENSIONS:
