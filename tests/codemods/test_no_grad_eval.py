@@ -2306,6 +2306,75 @@ net.hidden.sum().backward()
     check_leaves(NoGradEval, code, "the model's forward keeps a tensor that is read elsewhere (line 11)")
 
 
+BESIDE = """\
+import torch
+from torch import nn
+
+
+class Metric(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Linear(2, 2)
+
+    def forward(self, x):
+        self.last = self.scale(x)
+        return self.last.sum()
+
+
+class Net(nn.Module):
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 2), *layers)
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def evaluate(net, data):
+    net.eval()
+    for x in data:
+        print(net(x).argmax(1))
+
+
+net = Net(nn.ReLU())
+metric = Metric()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(3, 8, 4):
+    optimizer.zero_grad()
+    metric(net(x)).backward()
+    optimizer.step()
+    print(metric.last)
+evaluate(net, torch.randn(3, 8, 4))
+"""
+
+
+def test_rewrites_beside_another_model_that_keeps_what_it_computes() -> None:
+    expected = BESIDE.replace("def evaluate", "@torch.no_grad()\ndef evaluate")
+    check_rewrites(NoGradEval, BESIDE, expected)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("nn.ReLU()", "metric", id="it is a layer of the model"),
+        pytest.param("nn.ReLU()", "make()", id="a layer of the model is not known"),
+        pytest.param("nn.ReLU()", "*torch.load('layers.pt')", id="its layers are not known"),
+        pytest.param("print(net(x).argmax(1))", "print(metric(net(x)).item())", id="it is called, too"),
+        pytest.param("print(net(x).argmax(1))", "print(score(metric, net(x)))", id="a function calls it"),
+        pytest.param("return self.layers(x)", "return run(self.layers, x)", id="the model calls what is not known"),
+    ],
+)
+def test_leaves_what_may_run_a_model_that_keeps_what_it_computes(old: str, new: str) -> None:
+    code = BESIDE.replace("net = Net", "metric = Metric()\nnet = Net").replace("ReLU())\nmetric = Metric()", "ReLU())")
+    code = code.replace("from torch import nn\n", "from torch import nn\n\nfrom parts import make, run\n")
+    code = code.replace("def evaluate", "def score(metric, x):\n    return metric(x).item()\n\n\ndef evaluate")
+    assert old in code
+
+    check_leaves(
+        NoGradEval, code.replace(old, new), "the model's forward keeps a tensor that is read elsewhere (line 13)"
+    )
+
+
 @pytest.mark.parametrize(
     ("kept", "is_left"),
     [

@@ -64,7 +64,7 @@ def test_whether_it_computes_the_same_bits(model: str, is_exact: bool) -> None: 
 def test_models_keep_tensors_that_training_reads() -> None:
     found = region("Net()", LOOP + "    print(model.last)\n")
 
-    assert [module.path for module, _ in found.kept] == ["train.py"]
+    assert [each.module.path for each in found.kept] == ["train.py"]
     assert found.why_not is not None
     assert found.why_not.code == "graph-escapes"
 

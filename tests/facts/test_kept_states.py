@@ -61,7 +61,7 @@ def test_what_is_carried_from_one_call_to_the_next(body: str, attribute: str | N
 
 
 def inside(body: str, below: str = "", **others: str) -> list[str]:
-    return [f"{module.path}: {reason.text}" for module, reason in forward(body, below, **others)[0].inside]
+    return [f"{each.module.path}: {each.reason.text}" for each in forward(body, below, **others)[0].inside]
 
 
 KEEPS = "y = self.layer(x)\nself.last = y"

@@ -121,7 +121,7 @@ def _why_kept(script: Script, trained: TrainedModel) -> Reason | None:
     states = KeptStates(script.flow, script.modules)
     kept = next(iter(states.inside), None)
     if kept is not None:
-        return Reason("outputs-kept", kept[1].text, kept[1].places)
+        return Reason("outputs-kept", kept.reason.text, kept.reason.places)
     for function in code_of(trained.model):
         carried = states.carried_on(function)
         if carried is not None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Function, Method, without_none
-from codemods.facts.models.layers import Model, calls_only_known
+from codemods.dataflow.values import Container, Function, Method, Unknown, without_none
+from codemods.facts.models.compilability import code_of
+from codemods.facts.models.layers import HOLDERS, Model, calls_only_known
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
@@ -21,9 +23,18 @@ if TYPE_CHECKING:
     from codemods.dataflow.values import Value
     from codemods.facts.reason import Reason
 
+_GIVEN_MODELS = ("torch.nn.Transformer", "torch.nn.DataParallel", "torch.nn.parallel.", "torch.nn.utils.")
+"""Layers of torch that are given others, and run them."""
 
-Kept: TypeAlias = "tuple[Module, Reason]"
-"""A module that keeps tensors, and what does."""
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What may keep tensors from inside a model's forward."""
+
+    module: Module
+    reason: Reason
+    forward: FunctionNode | None
+    """The forward that keeps them, as it runs; None for a hook, of which the model is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +58,46 @@ class EvaluationRegion:
 
     def beside(self, modules: Collection[Module]) -> EvaluationRegion:
         """The same region where only these modules run in one process with it, and train."""
-        keeping = next((reason for module, reason in self.kept if module in modules), None)
-        return self if self.why_not is not None or keeping is None else replace(self, why_not=keeping)
+        keeping = [each for each in self.kept if each.module in modules] if self.why_not is None else []
+        reason = next((each.reason for each in keeping if self._may_run(each.forward)), None)
+        return self if reason is None else replace(self, why_not=reason)
+
+    def _may_run(self, forward: FunctionNode | None) -> bool:
+        """Whether the code may run a model's forward, for all that is known of the models it calls."""
+        if forward is None or not self.calls:
+            return True
+        inside = (each for node in self.statements or (self.function,) if node is not None for each in walk(node))
+        direct = (each for each in inside if isinstance(each, ast.Call) and self._runs_project(each))
+        called = closure((*self.calls, *direct), self._calls_inside)
+        return any(self._may_lead(value, forward) for call in called for value in self._callees(call))
+
+    def _callees(self, call: ast.Call) -> Collection[Value]:
+        return without_none(self.flow.values(call.func)) or (Unknown("nothing is known of it"),)
+
+    def _may_lead(self, value: Value, forward: FunctionNode) -> bool:
+        found = self._model(value)
+        if found is None:
+            return not (isinstance(value, Function) and calls_only_known(self.flow, value.site))
+        model = Model(self.flow, found)
+        return forward in code_of(model) or not all(map(self._is_seen_through, model.layers))
+
+    def _is_seen_through(self, layer: Value) -> bool:
+        """Whether all that a call of the layer runs is known: it was given no layers that are not."""
+        class_ = Model(self.flow, layer).class_
+        if class_ is not None:
+            return calls_only_known(self.flow, class_)
+        if not layer.name.startswith(("torch.nn.", "torchvision.models.")) or not isinstance(layer.site, ast.Call):
+            return False
+        if layer.name.startswith("torch.nn.") and layer.name not in HOLDERS | {"torch.nn.Sequential"}:
+            return not layer.name.startswith(_GIVEN_MODELS)
+        given = arguments_of(layer.site) if layer.name.startswith("torch.nn.") else ()
+        starts = [each.value if isinstance(each, ast.Starred) else each for each in given]
+        todo = [*self.flow.items(layer), *(value for each in starts for value in self.flow.values(each))]
+        inside = closure(todo, lambda value: self.flow.items(value) if isinstance(value, Container) else ())
+        return all(
+            isinstance(each, Container) or kind(self.flow, each) is Kind.MODEL
+            for each in without_none(frozenset(inside))
+        )
 
     @property
     def node(self) -> ast.stmt:

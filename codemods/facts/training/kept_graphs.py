@@ -169,7 +169,7 @@ def _why_model_keeps(script: Script, loop: ast.stmt) -> Reason | None:
     """Why a model may use a tensor with a graph in one call that it has made in another, or when it was made."""
     obstacles = GraphObstacles(script.flow, script.modules, script.whole.graph_uses)
     if obstacles.kept_inside:
-        return obstacles.kept_inside[0][1]
+        return obstacles.kept_inside[0].reason
     for module, code in Reach(script.flow).code(script.module, [loop]):
         state = obstacles.of_state(code)
         if state is not None:

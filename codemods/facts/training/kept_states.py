@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.values import Container, MovedTensor, SomeTensor, Unknown
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.evaluation_region import Kept
 from codemods.facts.training.iterations import own
 from codemods.facts.training.modes import is_models_method
 from codemods.library.hooks import is_given_outputs
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, FunctionNode, Module
     from codemods.dataflow.values import Value, Values
-    from codemods.facts.training.evaluation_region import Kept
 
 _MAY_CARRY = (SomeTensor, MovedTensor, Unknown, Container)
 
@@ -42,11 +42,12 @@ class KeptStates:
                 name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
                 if is_given_outputs(name):
                     text = f"a forward hook may keep tensors for later ({HERE})"
-                    yield module, Reason("graph-escapes", text, (at(module, call),))
+                    yield Kept(module, Reason("graph-escapes", text, (at(module, call),)), None)
             for target in module.nodes(ast.Attribute):
-                if isinstance(target.ctx, ast.Store) and self._is_kept_by_forward(module, target):
+                forward = self._forward_that_keeps(module, target) if isinstance(target.ctx, ast.Store) else None
+                if forward is not None:
                     text = f"the model's forward keeps a tensor that is read elsewhere ({HERE})"
-                    yield module, Reason("graph-escapes", text, (at(module, target),))
+                    yield Kept(module, Reason("graph-escapes", text, (at(module, target),)), forward)
 
     @cached_property
     def _reads(self) -> dict[str, list[tuple[Module, ast.Attribute]]]:
@@ -58,15 +59,15 @@ class KeptStates:
                     found.setdefault(each.attr, []).append((module, each))
         return found
 
-    def _is_kept_by_forward(self, module: Module, target: ast.Attribute) -> bool:
-        """Whether it is ``self.x = …`` in a model's own ``forward``, a tensor, and something else reads ``….x``."""
+    def _forward_that_keeps(self, module: Module, target: ast.Attribute) -> FunctionNode | None:
+        """The model's own ``forward``, where it is ``self.x = …`` in it, a tensor, and something else reads ``….x``."""
         function = module.function(target)
         if not isinstance(function, ast.FunctionDef) or function.name != "forward":
-            return False
+            return None
         if not is_models_method(self._flow, function) or not self._may_carry(self._flow.values(target)):
-            return False
+            return None
         reads = self._reads.get(target.attr, ())
-        return not all(self._runs_in(where.function(each), function, set()) for where, each in reads)
+        return None if all(self._runs_in(where.function(each), function, set()) for where, each in reads) else function
 
     def _may_carry(self, values: Values) -> bool:
         """Whether a tensor may be among the values, or in a list or dictionary among them: not in one of numbers."""
