@@ -148,7 +148,8 @@ def _stepped(script: Script, made: Construction) -> Words:
     sites = [each.site for each in found.models if each.site is not None]
     models = tuple(at(module_of(script.flow, each), each) for each in sites)
     where = "" if found.test == "True" else f" if {found.test}"
-    on_cuda = Words(f"of what is made in {', '.join([HERE] * len(models))}, on CUDA{where}", models)
+    later = ", moved there after" if found.is_moved_later else ""
+    on_cuda = Words(f"of what is made in {', '.join([HERE] * len(models))}, on CUDA{where}{later}", models)
     otherwise = why_not_fused(script, made)
     return on_cuda if otherwise is None else _joined("; ", [on_cuda, otherwise.words])
 

@@ -21,6 +21,8 @@ FUSED = {
     "torch.optim.Adagrad": Fused((2, 15), is_exact=False),
 }
 """Adagrad's was one for the CPU alone in torch 2.11, and is there for CUDA in 2.15; the others have none."""
+TAKES_THE_HOST = (2, 4)
+"""The first torch whose fused forms take parameters that are on the host: ``torch.utils._foreach_utils`` of 2.4.0."""
 FORMS = frozenset({"fused", "foreach"})
 """The arguments that choose how an optimizer steps."""
 NOT_FUSED = frozenset({"differentiable", "capturable"})

@@ -12,7 +12,7 @@ from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.models.stepped import stepped
 from codemods.facts.reason import Reason
 from codemods.facts.training.fusing import may_be_scaled, named_form, why_form_unknown, why_not_fused
-from codemods.library.fused import FORMS, FUSED
+from codemods.library.fused import FORMS, FUSED, TAKES_THE_HOST
 from codemods.library.sources import measured
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ class FusedOptimizer(Codemod):
         gradient scaler it also unscales there, and the step no longer waits for the device.
 
     When it is left:
-        The model is not surely on CUDA when the optimizer is made: before torch 2.5 that raises there. What it steps is
-        not known to be parameters of models. A checkpoint is loaded into it: that switches the fused form off again,
-        and a gradient scaler then fails. Its state is used, parameters are added later, gradients may be sparse or
-        parameters complex. It steps fewer tensors than it takes to gain. ``RMSprop`` and the others have no fused form
-        on CUDA, and nothing is said of them.
+        The model is not surely on CUDA when the optimizer is made, nor moved there right after: before torch 2.4 the
+        fused form takes no parameters that are on the host. What it steps is not known to be parameters of models. A
+        checkpoint is loaded into it: that switches the fused form off again, and a gradient scaler then fails. Its
+        state is used, parameters are added later, gradients may be sparse or parameters complex. It steps fewer tensors
+        than it takes to gain. ``RMSprop`` and the others have no fused form on CUDA, and nothing is said of them.
 
     Results:
         ``SGD`` gives the same bits. ``Adam`` and ``AdamW`` round otherwise: after some steps parameters differed by
@@ -116,13 +116,15 @@ from torchvision.models import resnet50
 
 model = resnet50()
 optimizer = torch.optim.AdamW(model.parameters())
-model.cuda()
-for images in torch.randn(100, 64, 3, 224, 224):
-    optimizer.zero_grad()
-    model(images.cuda()).square().mean().backward()
-    optimizer.step()
+for epoch in range(10):
+    model.cuda()
+    for images in torch.randn(100, 64, 3, 224, 224):
+        optimizer.zero_grad()
+        model(images.cuda()).square().mean().backward()
+        optimizer.step()
+    torch.save(model.cpu().state_dict(), "model.pt")
 """,
-            because="its model is not seen to be on the device already when it is made (line 6):"
+            because="its model is not seen to be on the device already when it is made (line 7):"
             " make the optimizer after the model is moved",
         ),
     )
@@ -158,7 +160,7 @@ for images in torch.randn(100, 64, 3, 224, 224):
             _MESSAGE,
             AddArgument(module, call, "fused", found.test),
             promise=Promise.BITWISE if is_exact else Promise.PRECISION,
-            since=max(each.since for each in forms),
+            since=max([*(each.since for each in forms), *([TAKES_THE_HOST] if found.is_moved_later else [])]),
         )
 
 

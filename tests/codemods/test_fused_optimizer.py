@@ -202,6 +202,21 @@ def test_the_promise(optimizer: str, scaler: str, promise: Promise) -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "code"), [((2, 4), ""), ((2, 3), "older-torch"), (None, "")], ids=["2.4", "2.3", "an unknown torch"]
+)
+def test_a_model_that_is_moved_after_that_needs_a_torch_that_takes_the_host(
+    target: tuple[int, int] | None, code: str
+) -> None:
+    before = IMPORTS + "model = resnet18()\n" + ADAM + "model.cuda()\n" + TRAIN
+
+    result = run(FusedOptimizer, before, target)
+
+    (site,) = result.sites
+    assert site.code == code
+    assert result.after == (before if code else before.replace("parameters())", "parameters(), fused=True)"))
+
+
+@pytest.mark.parametrize(
     ("optimizer", "target", "is_written"),
     [
         ("Adam", (2, 0), True),
@@ -226,9 +241,9 @@ MODEL = "model = resnet18().cuda()\n"
 ADAM = "optimizer = optim.Adam(model.parameters())\n"
 LATER = "make the optimizer after the model is moved"
 LEFT = {
-    "the model is moved later": (
-        "model = resnet18()\n" + ADAM + "model.cuda()\n",
-        f"its model is not seen to be on the device already when it is made (line 8): {LATER}",
+    "the model is moved in each epoch": (
+        "model = resnet18()\n" + ADAM + "for epoch in range(2):\n    model.cuda()\n",
+        f"its model is not seen to be on the device already when it is made (line 9): {LATER}",
     ),
     "the model is perhaps moved": (
         "import sys\nmodel = resnet18()\nif len(sys.argv) > 1:\n    model.cuda()\n" + ADAM,
@@ -236,9 +251,9 @@ LEFT = {
     ),
     "the optimizer is made before, on one way": (
         "def make(small):\n    if small:\n        model = resnet18(num_classes=2)\n"
-        "        optimizer = optim.Adam(model.parameters())\n        model.cuda()\n        return model, optimizer\n"
-        "    return None, None\nmodel, optimizer = make(input())\n",
-        f"its model is not seen to be on the device already when it is made (line 10): {LATER}",
+        "        optimizer = optim.Adam(model.parameters())\n        if small > 1:\n            model.cuda()\n"
+        "        return model, optimizer\n    return None, None\nmodel, optimizer = make(input())\n",
+        f"its model is not seen to be on the device already when it is made (line 11): {LATER}",
     ),
     "the model makes it when it is made": (
         "class Layer(nn.Linear):\n    def __init__(self, n):\n        super().__init__(n, n)\n"

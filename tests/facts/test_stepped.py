@@ -71,10 +71,68 @@ def test_it_is_said_whether_they_are_on_cuda(text: str, test: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "test"),
+    [
+        pytest.param("model = nn.Linear(1, 2)\n" + SGD + "model.cuda()\n", "True", id="for certain"),
+        pytest.param(
+            "cuda = bool(input())\nmodel = nn.Linear(1, 2)\n" + SGD + "if cuda:\n    model.cuda()\n",
+            "cuda",
+            id="where a flag says so",
+        ),
+        pytest.param(
+            'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\nmodel = nn.Linear(1, 2)\n'
+            + SGD
+            + "model.to(device)\n",
+            'device.type == "cuda"',
+            id="on a device that has a name",
+        ),
+        pytest.param(
+            "model = nn.Linear(1, 2)\nif input():\n    " + SGD + "model.cuda()\n",
+            "True",
+            id="whichever optimizer is made",
+        ),
+    ],
+)
+def test_a_model_may_be_moved_right_after_the_optimizer_is_made(text: str, test: str) -> None:
+    found = of_last(text)
+
+    assert isinstance(found, Stepped)
+    assert (found.test, found.is_moved_later) == (test, True)
+
+
+@pytest.mark.parametrize(
     ("text", "code"),
     [
         pytest.param("model = nn.Linear(1, 2)\n" + SGD, "no-cuda", id="they stay on the host"),
-        pytest.param("model = nn.Linear(1, 2)\n" + SGD + "model.cuda()\n", "moved-later", id="they are moved later"),
+        pytest.param(
+            "model = nn.Linear(1, 2)\n" + SGD + "for i in range(2):\n    model.cuda()\n",
+            "moved-later",
+            id="they are moved in a loop after that",
+        ),
+        pytest.param(
+            "model = nn.Linear(1, 2)\n" + SGD + "if input():\n    model.cuda()\n",
+            "moved-later",
+            id="perhaps they are moved after that",
+        ),
+        pytest.param(
+            "model = nn.Linear(1, 2)\n"
+            + SGD
+            + 'device = torch.device("cuda" if input() else "cpu")\nmodel.to(device)\n',
+            "moved-later",
+            id="they are moved after that to a device which has no name yet",
+        ),
+        pytest.param(
+            "def train(model):\n    "
+            + SGD
+            + "    if input():\n        return\n    model.cuda()\ntrain(nn.Linear(1, 2))\n",
+            "moved-later",
+            id="they are moved after that unless the function is left",
+        ),
+        pytest.param(
+            "model = nn.Linear(1, 2)\nfor i in range(2):\n    " + SGD + "model.cuda()\n",
+            "moved-later",
+            id="they are moved after a loop that makes it",
+        ),
         pytest.param(
             "for i in range(2):\n    model = nn.Linear(1, 2)\n    if i:\n        model.cuda()\n    " + SGD,
             "moved-later",

@@ -1,4 +1,4 @@
-"""Which models' parameters is an optimizer given, and are they on CUDA when it is made?"""
+"""Which models' parameters is an optimizer given, and are they on CUDA when it steps them?"""
 
 from __future__ import annotations
 
@@ -51,11 +51,13 @@ _OTHERS = frozenset({"xpu", "(accelerator)"})
 
 
 class Stepped(NamedTuple):
-    """The models whose parameters an optimizer steps, on CUDA when it is made."""
+    """The models whose parameters an optimizer steps on CUDA."""
 
     models: tuple[Value, ...]
     test: str
     """The expression, where the optimizer is made, that says whether they are on CUDA; ``True`` where they must be."""
+    is_moved_later: bool = False
+    """Whether one of them is still on the host when the optimizer is made: it is moved right after that."""
 
 
 def given_parameters(call: ast.Call) -> ast.expr | None:
@@ -63,8 +65,15 @@ def given_parameters(call: ast.Call) -> ast.expr | None:
     return argument_of(call, "params", 0)
 
 
+class _Test(NamedTuple):
+    """What says whether one model is on CUDA."""
+
+    text: str
+    is_moved_later: bool = False
+
+
 def stepped(script: Script, made: Construction) -> Stepped | Reason:
-    """The models of an optimizer, or why it is not known that their parameters are on CUDA when it is made."""
+    """The models of an optimizer, or why it is not known that their parameters are on CUDA when it steps them."""
     given = given_parameters(made.call)
     if given is None or isinstance(given, ast.Starred):
         return Reason("unknown-arguments", "what it is given cannot be seen")
@@ -73,16 +82,16 @@ def stepped(script: Script, made: Construction) -> Stepped | Reason:
         return models
     models = tuple(dict.fromkeys(one for each in models for one in _as_made(script, each)))
     place = made.module.statement(made.call)
-    tests: dict[str, None] = {}
+    tests: dict[_Test, None] = {}
     for model in models:
         test = _test(script, made, model, place)
         if isinstance(test, Reason):
             return test
         tests[test] = None
-    others = [each for each in tests if each != "True"]
+    others = list(dict.fromkeys(each.text for each in tests if each.text != "True"))
     if len(others) > 1:
         return Reason("unknown-device", "its models are moved to devices that are named in different ways")
-    return Stepped(models, others[0] if others else "True")
+    return Stepped(models, others[0] if others else "True", any(each.is_moved_later for each in tests))
 
 
 def _models(flow: Flow, given: Values) -> tuple[Value, ...] | Reason:
@@ -121,8 +130,8 @@ def _not_of_model(value: Value) -> Reason:
     return Reason("unknown-model", f"not all that it steps is known to be parameters of models: {what}")
 
 
-def _test(script: Script, made: Construction, model: Value, place: ast.stmt) -> str | Reason:
-    """The expression that says whether the model is on CUDA when the optimizer is made, or why none is certain."""
+def _test(script: Script, made: Construction, model: Value, place: ast.stmt) -> _Test | Reason:
+    """The expression that says whether the model is on CUDA, or why none is certain."""
     found = list(_moves(script, model))
     to_cuda = [each for each in found if each.may_reach_cuda]
     if not to_cuda:
@@ -142,14 +151,18 @@ def _test(script: Script, made: Construction, model: Value, place: ast.stmt) -> 
         text = f"what is moved may be another model than the one that it steps ({HERE}):"
         return Reason("unknown-device", text, (at(astray[0].module, astray[0].call),), "move that one, too")
     before = [each for each in before if each not in astray]
+    later = None if before else _test_of_later_move(script, made, model, to_cuda, place)
+    if later is not None:
+        return later
     if not before:
         last = to_cuda[-1]
         text = f"its model is not seen to be on the device already when it is made ({HERE}):"
         return Reason("moved-later", text, (at(last.module, last.call),), "make the optimizer after the model is moved")
-    later = next((each for each in _replaced(script, model) if not _precedes(script, each, before)), None)
-    if later is not None:
+    replaced = next((each for each in _replaced(script, model) if not _precedes(script, each, before)), None)
+    if replaced is not None:
         text = f"a layer is put into its model after that was moved to the device ({HERE}):"
-        return Reason("moved-later", text, (at(module_of(script.flow, later), later),), "move the model after that")
+        place_of = at(module_of(script.flow, replaced), replaced)
+        return Reason("moved-later", text, (place_of,), "move the model after that")
     if any(each.device.names & _OTHERS for each in before):
         return Reason("other-accelerator", "its model may be on an accelerator that is not CUDA")
     return _said(script, made, before, place)
@@ -185,18 +198,52 @@ def _wrappers(script: Script) -> tuple[Value, ...]:
     )
 
 
-def _said(script: Script, made: Construction, before: Sequence[Transfer], place: ast.stmt) -> str | Reason:
+def _test_of_later_move(
+    script: Script, made: Construction, model: Value, to_cuda: Sequence[Transfer], place: ast.stmt
+) -> _Test | None:
+    """What says that the model goes to CUDA in a statement that follows the optimizer's; None where that is not seen.
+
+    A model is moved in place, and an optimizer makes its state in its first step.
+    """
+    after = [
+        each
+        for each in to_cuda
+        if _follows(made.module, place, each, to_cuda)
+        and not _may_move_another(script, each, made, model)
+        and not each.device.names & _OTHERS
+    ]
+    said = {_test_of(script, each, made.module, place) for each in after}
+    (only,) = said if len(said) == 1 and not any(_replaced(script, model)) else (None,)
+    return None if only is None else _Test(only, is_moved_later=True)
+
+
+def _follows(module: Module, place: ast.stmt, move: Transfer, others: Sequence[Transfer]) -> bool:
+    """Whether the move runs after the place whenever that has run: it follows in its suite, or in one around that."""
+    anchor = _lifted(move, others)
+    if move.module is not module or module.function(anchor) is not module.function(place):
+        return False
+    suite = module.suite(anchor)
+    start = next((index for index, each in enumerate(suite) if _holds(each, place)), len(suite))
+    between = suite[start : suite.index(anchor) + 1]
+    if not between or between[0] is anchor:
+        return False
+    ways = [each for each in module.ancestors(place) if _holds(between[0], each)]
+    leaves = any(True for part in between for _ in own(part, *_LEAVING))
+    return all(isinstance(each, (ast.If, ast.With)) for each in ways) and not leaves
+
+
+def _said(script: Script, made: Construction, before: Sequence[Transfer], place: ast.stmt) -> _Test | Reason:
     """How the place can say whether what was moved is on CUDA."""
     said = {_test_of(script, each, made.module, place) for each in before}
     (only,) = said if len(said) == 1 else (None,)
     if only is not None:
-        return only
+        return _Test(only)
     module = made.module
     receiver = next((each for each in _named_beside(script, made) if _is_known_at(script, module, each, place)), None)
     if receiver is None:
         text = f"whether its model is on CUDA cannot be said where it is made ({HERE})"
         return Reason("no-name", text, (at(before[-1].module, before[-1].call),))
-    return f"next({module.code(receiver)}.parameters()).is_cuda"
+    return _Test(f"next({module.code(receiver)}.parameters()).is_cuda")
 
 
 def _named_beside(script: Script, made: Construction) -> Iterator[ast.expr]:
