@@ -14,6 +14,7 @@ from codemods.dataflow.signatures import signature
 from codemods.dataflow.units import Unit
 from codemods.dataflow.values import (
     NO_ARGUMENTS,
+    NONE,
     NOTHING,
     UNKNOWN_KEY,
     Arguments,
@@ -131,6 +132,21 @@ class Calls(Classes, Imports):
         class_ = callee.site if isinstance(callee, Class) else None
         makes = isinstance(class_, ast.ClassDef) and self.method(class_, "__init__") is function
         return 1 if makes or self.run_by(callee) is function else None
+
+    def taking(self, callees: Values, call: ast.Call) -> Values:
+        """Those of several values that may be called there: a call that Python refuses is of none that runs."""
+        found = frozenset(each for each in callees if self._may_take(each, call)) if len(callees) > 1 else callees
+        return found if found - {NONE} else callees
+
+    def _may_take(self, callee: Value, call: ast.Call) -> bool:
+        site, taken = callee.site, None
+        if isinstance(callee, Class) and isinstance(site, ast.ClassDef):
+            is_plain = not site.decorator_list and not site.keywords and self.method(site, "__new__") is None
+            method = self.method(site, "__init__") if is_plain else None
+            taken = signature(method).bound() if method is not None and not method.decorator_list else None
+        elif isinstance(callee, Function) and isinstance(site, ast.FunctionDef) and not site.decorator_list:
+            taken = signature(site)
+        return taken is None or taken.may_take(call)
 
     # Functions are met, called and handed out.
 

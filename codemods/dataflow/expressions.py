@@ -267,7 +267,7 @@ class Expressions:
         return PLAIN
 
     def _call(self, node: ast.Call) -> Values:
-        callees = self._evaluate(node.func)
+        callees = self._flow.taking(self._evaluate(node.func), node)
         return self._flow.apply(callees, node, self._arguments(node))
 
     def _arguments(self, node: ast.Call) -> Arguments:

@@ -114,6 +114,16 @@ class Signature(NamedTuple):
         rest = tuple(each for each in _arguments(call) if each not in given.values())
         return Binding(given, is_whole, rest, tuple(each.arg for each in self.named), self._star_names)
 
+    def may_take(self, call: ast.Call) -> bool:
+        """Whether Python does not refuse the arguments of a call: too many, too few, or of names that are none here."""
+        if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+            return True
+        given = {*self.positional_names[: len(call.args)], *(each.arg for each in call.keywords)}
+        demanded = {each.arg for each in self.named} - self.defaults.keys()
+        is_too_much = len(call.args) > len(self.positional) and self.vararg is None
+        is_named = self.kwarg is not None or given <= {each.arg for each in self.named}
+        return not is_too_much and is_named and demanded <= given
+
     def bind_none(self, call: ast.Call) -> Binding:
         """The same of a call of which it is not known which parameters get its arguments."""
         names = tuple(each.arg for each in self.named)

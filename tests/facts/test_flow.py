@@ -706,6 +706,17 @@ def test_batches_and_where_they_are(text: str, expected: set[str]) -> None:
         pytest.param(
             "from other import x\nanswer = x", {"utils": "x = 1"}, {"other.x"}, id="a module that was not read"
         ),
+        pytest.param(
+            "import argparse, nets\nargs = argparse.ArgumentParser().parse_args()\n"
+            "answer = nets.__dict__[args.arch](classes=9)",
+            {
+                "nets": "def layer(width):\n    return 0\nclass Net:\n    def __init__(self, depth, classes):\n"
+                "        pass\ndef shallow(classes):\n    return Net(1, classes)\n"
+                "def deep(**given):\n    return Net(9, **given)"
+            },
+            {"a Net"},
+            id="what takes the arguments, of all in a module",
+        ),
     ],
 )
 def test_between_modules(text: str, others: dict[str, str], expected: set[str]) -> None:

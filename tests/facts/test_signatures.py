@@ -140,3 +140,33 @@ def test_what_a_call_gives_one_parameter(text: str, position: int | None, given:
     found = argument_of(call(text), "dim", position)
 
     assert (found and ast.unparse(found)) == given
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"),
+    [
+        pytest.param("run(1, 2, fourth=4)", True, id="what is demanded"),
+        pytest.param("run(1, 2, 3, 4, 5, fourth=4, sixth=6)", True, id="more, where stars collect it"),
+        pytest.param("run(1, second=2, fourth=4)", True, id="by name"),
+        pytest.param("run(*a, fourth=4)", True, id="a star may be what is missing"),
+        pytest.param("run(1, **more)", True, id="two stars may be what is missing"),
+        pytest.param("run(1, fourth=4)", False, id="one too few"),
+        pytest.param("run(1, 2)", False, id="a name too few"),
+    ],
+)
+def test_whether_arguments_are_taken(text: str, is_taken: bool) -> None:  # noqa: FBT001 - the expectation itself
+    assert signature(taken()).may_take(call(text)) is is_taken
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"),
+    [
+        pytest.param("run(1)", True, id="the default stays"),
+        pytest.param("run(1, 2)", True, id="all of it"),
+        pytest.param("run()", False, id="one too few"),
+        pytest.param("run(1, 2, 3)", False, id="one too many"),
+        pytest.param("run(1, third=3)", False, id="a name that it has not"),
+    ],
+)
+def test_whether_arguments_are_taken_where_nothing_collects(text: str, is_taken: bool) -> None:  # noqa: FBT001
+    assert signature(taken("def run(first, second=2): ...")).may_take(call(text)) is is_taken
