@@ -173,8 +173,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "needed-each-step": "The script uses the number in each iteration, and waits for the device to get it. Use it "
         "every so many iterations: `if i % 100 == 0:`. What is only kept can be kept as a tensor, detached, and read "
         "after the loop.",
-        "rounds-otherwise": "Where CUDA divides by a number, it multiplies by the reciprocal, which may round "
-        "otherwise; so may code that is compiled. Divide the sum after the loop.",
+        "rounds-otherwise": "Code that is compiled may fuse a sum with what it adds, and round it otherwise. Add up "
+        "outside of the compiled function.",
         "seen-elsewhere": "Other code may see the sum or list while the loop runs, or after an exception, and would "
         "find tensors. Keep it in a name that only the function of the loop has.",
         "several-devices": "What is added to one sum may lie on several CUDA devices. Keep a sum for each.",

@@ -51,14 +51,14 @@ class DeferSync(Codemod):
         function that trains on one batch (``total += step(batch)``), or kept where the loop reads it, in a NumPy array,
         in a list that may grow very long, or in a list or tensor that is not a new one before the loop. The iteration
         waits for the device anyway. The loop reads a clock, which would show when work was queued and no longer when it
-        was done. Other functions, or code after an exception, may see the sum. It is divided by a number in the loop,
-        which CUDA rounds otherwise. It starts from something else than a number that is written out. The device may be
-        one that has no floats of 64 bits.
+        was done. Other functions, or code after an exception, may see the sum. It starts from something else
+        than a number that is written out. The device may be one that has no floats of 64 bits.
 
     Results:
         The same sums, lists and tensors, bit for bit, on the host wherever the script reads them. A count that was a
         tensor of the host is one of the device, where only its number is asked for; CUDA may round a share of it
-        (``correct / size``) otherwise in the last bit.
+        (``correct / size``) otherwise in the last bit. So it may what the loop divides before it adds it
+        (``total += loss.item() / len(loader)``), as it multiplies by the reciprocal.
 
     References:
         The tuning guide, "Avoid unnecessary CPU-GPU synchronization"; ``torch.Tensor.item``.
@@ -211,7 +211,8 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
         edits += [*_as_sums(script, deferral), *_read_inside(total, builtin)]
         if total.is_read_after:
             edits.append(Insert(total.module, total.loop, _converted(total, builtin), "after"))
-        return self.rewrites(total.module, node, _MESSAGE, *edits, promise=Promise.BITWISE)
+        promise = Promise.PRECISION if deferral.rounds_otherwise else Promise.BITWISE
+        return self.rewrites(total.module, node, _MESSAGE, *edits, promise=promise)
 
     def _kept(self, kept: DeferredList, node: ast.AST) -> Finding:
         """``losses.append(loss.item())`` → ``losses.append(loss.detach())``, and the numbers after the loop."""

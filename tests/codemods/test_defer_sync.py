@@ -269,6 +269,27 @@ SUMS = {
         "n += loss.detach().double()\ns.append(loss.detach())",
         "n = float(n)\ns = [each.item() for each in s]\nreturn s, n",
     ),
+    "a loss, divided by a number": (
+        "s = 0.0",
+        "s += loss.item() / len(batches)",
+        "return s",
+        "s += loss.detach().double() / len(batches)",
+        "s = float(s)\nreturn s",
+    ),
+    "a share of each batch": (
+        "s = 0",
+        "s += (out.argmax(1) == y).sum().item() / len(y)",
+        "return s / 7",
+        "s += (out.argmax(1) == y).sum().double() / len(y)",
+        "s = float(s)\nreturn s / 7",
+    ),
+    "a square, and its root in the end": (
+        "s = 0\nk = float(2)",
+        "s += loss.item() ** k",
+        "return s ** (1 / k)",
+        "s += loss.detach().double() ** k",
+        "s = float(s)\nreturn s ** (1 / k)",
+    ),
     "added to in two statements": (
         "s = 0.0",
         "s += loss.item()\ns += out.abs().max().item()",
@@ -286,6 +307,21 @@ def test_a_sum_stays_on_the_device(start: str, inside: str, end: str, new_inside
 
     check_rewrites(DeferSync, HEAD + before, HEAD + after)
     assert run_script(HEAD + before) == run_script(HEAD + after)
+
+
+@pytest.mark.parametrize(
+    ("computed", "promise"),
+    [
+        pytest.param("loss.item() * 3", Promise.BITWISE, id="multiplied"),
+        pytest.param("(loss / 3).item()", Promise.BITWISE, id="divided on the device already"),
+        pytest.param("loss.item() / 3", Promise.PRECISION, id="divided, where CUDA multiplies by the reciprocal"),
+        pytest.param("loss.item() ** 2", Promise.PRECISION, id="squared"),
+    ],
+)
+def test_what_is_divided_or_squared_may_be_rounded_otherwise(computed: str, promise: Promise) -> None:
+    code = HEAD + function("s = 0.0", f"s += {computed}", "return s")
+
+    assert [site.promise for site in run(DeferSync, code).sites] == [promise]
 
 
 # Another place of the loop.
@@ -389,13 +425,29 @@ LEFT = {
         ("s = 0.0", "s += math.exp(loss.item())", "return s"),
         ("s += ", "'math.exp(loss.item())' is computed of it on the host ({})"),
     ),
-    "CUDA divides otherwise": (
-        ("s = 0.0", "s += loss.item() / 7", "return s"),
-        (
-            "s += ",
-            "CUDA multiplies by the reciprocal where it divides by a number, which rounds otherwise ({}): divide the "
-            "sum after the loop",
-        ),
+    "something is divided by it, and Python raises where that is 0": (
+        ("s = 0.0", "s += 1 / loss.item()", "return s"),
+        ("s += ", "'1 / loss.item()' is computed of it on the host ({})"),
+    ),
+    "it is divided by what may be a tensor": (
+        ("s = 0.0", "s += loss.item() / x.sum()", "return s"),
+        ("s += ", "whether 'x.sum()' is a number of Python's is not known ({})"),
+    ),
+    "a power that Python may find too large": (
+        ("s = 0.0", "s += loss.item() ** 40", "return s"),
+        ("s += ", "'loss.item() ** 40' is computed of it on the host ({})"),
+    ),
+    "a power that the caller chooses": (
+        ("s = 0.0\nk = float(CALLS)", "s += loss.item() ** k", "return s"),
+        ("s += ", "'loss.item() ** k' is computed of it on the host ({})"),
+    ),
+    "a share of each batch may stay the integer that it starts from": (
+        ("s = 0", "s += (out.argmax(1) == y).sum().item() / len(y)", "return s"),
+        ("return s", "where nothing was added, 's' is 0, and would be 0.0 ({}): start it from 0.0"),
+    ),
+    "a count of which shares are taken at times": (
+        ("s = 0", "s += (out > 0).sum().item()\nif i > 3:\n    s += (out > 0).sum().item() / 2", "return s"),
+        ("s += ", "whether 's' is a sum of integers or of floats is not known ({}): start it from 0.0"),
     ),
     "a factor may be a tensor": (
         ("s = 0.0", "s += loss.item() * x.sum()", "return s"),

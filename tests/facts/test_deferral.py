@@ -75,9 +75,11 @@ def found(inside: str, head: str = HEAD) -> list[str]:
         ),
         pytest.param("s += (loss * args.weight).item()", ["s: floats"], id="of what the user weighs"),
         pytest.param("s += -loss.item()", ["s: floats"], id="negated"),
+        pytest.param("s += loss.item() ** 2", ["s: floats"], id="squared"),
         pytest.param(
-            "s += loss.item() ** 2", ["'loss.item() ** 2' is computed of it on the host (line 12)"], id="squared"
+            "s += loss.item() ** 3", ["'loss.item() ** 3' is computed of it on the host (line 12)"], id="cubed"
         ),
+        pytest.param("s += (out.argmax(1) == y).sum().item() / len(y)", ["s: floats"], id="shares of integers"),
         pytest.param("if i % 9 == 0:\n    s += loss.item()", [], id="in few passes"),
         pytest.param(
             "s += loss.item()\nprint(out.cpu())",
@@ -86,10 +88,10 @@ def found(inside: str, head: str = HEAD) -> list[str]:
         ),
         pytest.param("s += loss.item()\nif i % 9 == 0:\n    print(out.cpu())", ["s: floats"], id="beside a rare wait"),
         pytest.param(
-            "s += loss.item()\nn += loss.item() / 2",
+            "s += loss.item()\nn += 2 / loss.item()",
             [
                 "each iteration waits for the device anyway (line 13)",
-                "CUDA multiplies by the reciprocal where it divides by a number, which rounds otherwise (line 13): divide the sum after the loop",
+                "'2 / loss.item()' is computed of it on the host (line 13)",
             ],
             id="beside a sum that stays on the host",
         ),

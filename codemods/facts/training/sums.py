@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,11 +13,14 @@ from codemods.dataflow.source import is_name, unparsed, walk
 from codemods.dataflow.values import Choice, Literal
 from codemods.facts.precision.floats import content
 from codemods.facts.reach import switches_gradients_off
+from codemods.facts.reaching import reaching
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.totals import Held, Total, added
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.devices.readings import Reading
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 _SIZES = frozenset({"size", "numel", "nelement", "dim"})
 _LARGEST = 10**6
 """Of a number that is written out: integers of a device have 64 bits, those of Python any number."""
+_TWO = 2
 _EXACT = (ast.Add, ast.Sub, ast.Mult)
 """Operators that round one result, on the host and on a device alike."""
 MANY = "do that every so many iterations"
@@ -42,7 +47,14 @@ class Deferral:
         """Whether it is one of floats, which takes 64 bits as Python's do; else it is one of integers."""
         return Held.INTEGER not in self.total.starts or not all(map(self._is_integral, self.readings))
 
+    @property
+    def rounds_otherwise(self) -> bool:
+        """Whether a device may round what is added otherwise in the last bit: it is divided, or squared."""
+        return any(isinstance(each, (ast.Div, ast.Pow)) for one in self.readings for each in _operators(one))
+
     def _is_integral(self, one: Reading) -> bool:
+        if any(isinstance(each, ast.Div) for each in _operators(one)):
+            return False
         found = content(self.flow, one.module, one.tensor)
         return found is not None and not found.floats and not found.narrow
 
@@ -84,7 +96,7 @@ class Deferral:
         module = self.total.module
         if any(each.node is node for each in self.readings):
             return None
-        if not any(each.node in walk(node) for each in self.readings):
+        if not self._has_readings(node):
             if is_number(self.flow, module, node):
                 return None
             text = f"whether '{unparsed(node)}' is a number of Python's is not known ({HERE})"
@@ -92,14 +104,16 @@ class Deferral:
         match node:
             case ast.BinOp(left, operator, right) if isinstance(operator, _EXACT):
                 return self._why_inexact(left) or self._why_inexact(right)
-            case ast.BinOp(op=ast.Div()):
-                text = (
-                    f"CUDA multiplies by the reciprocal where it divides by a number, which rounds otherwise ({HERE}):"
-                )
-                return Reason("rounds-otherwise", text, (at(module, node),), remedy="divide the sum after the loop")
+            case ast.BinOp(left, ast.Div(), right) if not self._has_readings(right):
+                return self._why_inexact(left) or self._why_inexact(right)
+            case ast.BinOp(left, ast.Pow(), right) if _is_two(self.flow, module, right):
+                return self._why_inexact(left)
             case ast.UnaryOp(ast.USub(), inner):
                 return self._why_inexact(inner)
         return needed(module, node, f"'{unparsed(node)}' is computed of it on the host")
+
+    def _has_readings(self, node: ast.expr) -> bool:
+        return any(each.node in walk(node) for each in self.readings)
 
     def _why_read(self) -> Reason | None:
         """Why the loop needs the sum in each pass."""
@@ -159,6 +173,22 @@ def _is_integer(flow: Flow, node: ast.expr, readings: set[ast.Call]) -> bool:
     return bool(values) and all(
         isinstance(each, Literal) and type(each.value) is int and abs(each.value) <= _LARGEST for each in values
     )
+
+
+def _operators(one: Reading) -> Iterator[ast.operator]:
+    """The operators of the statement that are applied to the number that is read."""
+    around = itertools.takewhile(lambda each: not isinstance(each, ast.stmt), one.module.ancestors(one.node))
+    return (each.op for each in around if isinstance(each, ast.BinOp))
+
+
+def _is_two(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether it is 2 or 2.0, also by the name of what ``float()`` made of it: a square is rounded once."""
+    if isinstance(node, ast.Name):
+        match reaching(module.function(node) or module.tree).given(node):
+            case [ast.Call(ast.Name("float" | "int"), [given], [])]:
+                node = given
+    values = flow.values(node)
+    return bool(values) and all(isinstance(each, Literal) and each.value == _TWO for each in values)
 
 
 def is_number(flow: Flow, module: Module, node: ast.expr) -> bool:

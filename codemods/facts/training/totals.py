@@ -354,6 +354,8 @@ def _is_alike(module: Module, name: ast.Name) -> bool:
     match parent:
         case ast.BinOp(op=ast.Div()) | ast.AugAssign(op=ast.Div()) | ast.Compare():
             return True
+        case ast.BinOp(left, ast.Pow(), right) if left is name:
+            return _is_fraction(right)
         case ast.FormattedValue(format_spec=ast.JoinedStr([ast.Constant(str(text))])):
             return text[-1:] in _WRITE_ALIKE - {"d"}
         case ast.BinOp(ast.Constant(str(text)), ast.Mod()):
@@ -363,6 +365,14 @@ def _is_alike(module: Module, name: ast.Name) -> bool:
             return _writes_alike(_OLD_FORMATS, formats.replace("%%", ""), items.index(name))
         case ast.Call(ast.Attribute(ast.Constant(str(text)), "format"), arguments) if name in arguments:
             return _writes_alike(_FORMATS, text.replace("{{", ""), arguments.index(name))
+    return False
+
+
+def _is_fraction(exponent: ast.expr) -> bool:
+    """``x ** 0.5``, ``x ** (1 / norm_type)``: a float of an integer, too."""
+    match exponent:
+        case ast.Constant(float()) | ast.BinOp(op=ast.Div()):
+            return True
     return False
 
 
