@@ -44,7 +44,9 @@ class DeferSync(Codemod):
         host queues nothing and reads no batch, and when the wait is over the device has nothing to do. A sum that stays
         on the device lets the host run ahead, as does a list of tensors, or a tensor on the device whose items are set
         (``losses[k] = loss.item()``). Floats are added in 64 bits, as Python adds them. A count that copies what it
-        adds to the host, ``correct += hits.cpu().sum()``, waits just so, and is a tensor without the copy, too.
+        adds to the host, ``correct += hits.cpu().sum()``, waits just so, and is a tensor without the copy, too. A loop
+        within the iteration, such as one over all parameters for the norm of their gradients, waits in each of its
+        passes: its sum stays on the device until that loop ends, and the host waits once.
 
     When it is left:
         The number is needed in each iteration: it is printed, shown by a progress bar, compared, returned, also by a

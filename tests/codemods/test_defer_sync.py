@@ -628,48 +628,122 @@ def norm_of(parameters):
 
 
 @pytest.mark.parametrize(
-    ("kept", "returned"),
+    ("kept", "returned", "new", "converted"),
     [
-        pytest.param("parts.append(part.item())", "parts", id="a list to which its own loop appends"),
-        pytest.param("total += part.item()", "total", id="a sum of its own loop"),
-        pytest.param("total += part.item()", "share", id="what is computed of such a sum"),
+        pytest.param(
+            "parts.append(part.item())",
+            "parts",
+            "parts.append(part.detach())",
+            "parts = [each.item() for each in parts]",
+            id="a list",
+        ),
+        pytest.param(
+            "total += part.item()", "total", "total += part.detach().double()", "total = float(total)", id="a sum"
+        ),
+        pytest.param(
+            "total += part.item()",
+            "share",
+            "total += part.detach().double()",
+            "total = float(total)",
+            id="a sum of which something is computed",
+        ),
     ],
 )
-def test_a_function_that_returns_what_its_own_loop_keeps_is_left(kept: str, returned: str) -> None:
-    code = PARTS.format(kept=kept, returned=returned)
+def test_what_a_loop_keeps_in_each_iteration_is_read_when_it_ends(
+    kept: str, returned: str, new: str, converted: str
+) -> None:
+    before = HEAD + PARTS.format(kept=kept, returned=returned)
+    after = HEAD + PARTS.format(kept=new, returned=returned).replace("    share", f"    {converted}\n    share")
 
-    check_leaves(DeferSync, HEAD + code, RETURNED.format("'loss_of()'").format(line_of(code, "loss, parts = loss_of")))
+    check_rewrites(DeferSync, before, after)
+    assert run_script(before) == run_script(after)
+
+
+SQUARES = NORM.replace("norm.item() ** 2", "norm.double() ** 2").replace(
+    "    total = total **", "    total = float(total)\n    total = total **"
+)
+NORM_USES = {
+    "seldom read": "norm = norm_of(model.parameters())\n    if i % 100 == 0:\n        print(norm)\n",
+    "read in each iteration": "print(norm_of(model.parameters()))\n",
+    "read by nobody": "norm_of(model.parameters())\n",
+    "by way of another function": "show()\n",
+}
+OF_MODULE = "".join(f"{line[4:]}\n" for line in LOOP.splitlines())
+SHOW = "def show():\n    print(norm_of(model.parameters()))\n\n\n"
+
+
+@pytest.mark.parametrize("use", NORM_USES.values(), ids=NORM_USES)
+def test_numbers_of_all_parameters_are_added_up_on_the_device(use: str) -> None:
+    before, after = (HEAD + norm + SHOW + f"{OF_MODULE}    {use}" for norm in (NORM, SQUARES))
+
+    check_rewrites(DeferSync, before, after)
+    assert run_script(before) == run_script(after)
+
+
+INLINE = """\
+    total = 0.0
+    for p in model.parameters():
+        total += {norm}
+{end}    print(total ** 0.5)
+"""
+
+
+def test_a_loop_within_the_iteration_adds_up_on_the_device() -> None:
+    start = HEAD + OF_MODULE
+    before = start + INLINE.format(norm="p.grad.detach().norm(2).item() ** 2", end="")
+    after = start + INLINE.format(norm="p.grad.detach().norm(2).double() ** 2", end="    total = float(total)\n")
+
+    check_rewrites(DeferSync, before, after)
+    assert run_script(before) == run_script(after)
+
+
+SELDOM = (
+    "'norm_of()' returns its value, and 'norm' is read from the device in each iteration, and used in few "
+    "(line {}): return the tensor, detached, and ask for the number there"
+)
 
 
 @pytest.mark.parametrize(
-    ("use", "because"),
+    ("norm", "use"),
     [
         pytest.param(
-            "norm = norm_of(model.parameters())\n    if i % 100 == 0:\n        print(norm)\n",
-            "'norm_of()' returns its value, and 'norm' is read from the device in each iteration, and used in few "
-            "(line {}): return the tensor, detached, and ask for the number there",
-            id="seldom read",
+            NORM,
+            "from apex import amp\n    norm = norm_of(amp.master_params(optimizer) if i else model.parameters())\n",
+            id="of copies that a library has",
+        ),
+        pytest.param(NORM.replace("** 2", "** 3"), "norm = norm_of(model.parameters())\n", id="a power of three"),
+        pytest.param(
+            NORM.replace("total ** 0.5", "total + 1"),
+            "norm = norm_of(model.parameters())\n",
+            id="0 may stay an integer",
         ),
         pytest.param(
-            "from apex import amp\n    norm = norm_of(amp.master_params(optimizer) if i else model.parameters())\n"
-            "    if i % 100 == 0:\n        print(norm)\n",
-            "'norm_of()' returns its value, and 'norm' is read from the device in each iteration, and used in few "
-            "(line {}): return the tensor, detached, and ask for the number there",
-            id="of the parameters or of copies that a library has",
+            NORM.replace("** 2\n", "** 2\n        if total > 9:\n            p.grad.zero_()\n"),
+            "norm = norm_of(model.parameters())\n",
+            id="each pass of the loop reads it",
         ),
         pytest.param(
-            "norm_of(model.parameters())\n",
-            "'norm_of()' returns its value in each iteration (line {}), where nobody takes it: return the tensor, detached",
-            id="read by nobody",
+            NORM,
+            "norm = norm_of(model.parameters())\n    y = x.to('cuda:0') if i else x.to('cuda:1')\n",
+            id="on one of two devices",
+        ),
+        pytest.param(
+            NORM,
+            "norm = norm_of(model.parameters())\n    load = lambda kind: kind.from_pretrained('name', device_map='auto')\n",
+            id="on devices that a library chooses",
         ),
     ],
 )
-def test_a_number_of_each_parameter_is_left(use: str, because: str) -> None:
-    loop = "".join(f"{line[4:]}\n" for line in LOOP.splitlines())
-    code = f"{NORM}{loop}    {use}"
-    line = line_of(code, "print(norm)" if "print" in use else "norm_of(model")
+def test_a_number_of_each_parameter_is_left(norm: str, use: str) -> None:
+    code = f"{norm}{OF_MODULE}    {use}    if i % 100 == 0:\n        print(norm)\n"
 
-    check_leaves(DeferSync, HEAD + code, because.format(line))
+    check_leaves(DeferSync, HEAD + code, SELDOM.format(line_of(code, "print(norm)")))
+
+
+def test_a_norm_that_is_asked_for_at_times_is_not_mentioned() -> None:
+    check_silent(
+        DeferSync, HEAD + NORM + OF_MODULE + "    if i % 100 == 0:\n        print(norm_of(model.parameters()))\n"
+    )
 
 
 def test_another_sum_waits_for_what_a_function_returns_and_the_reason_says_what_to_do() -> None:

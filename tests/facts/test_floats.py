@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.precision.floats import Content, content, is_differentiated
+from codemods.facts.precision.floats import Content, content, is_differentiated, is_made_of_parameter
 
 INTEGERS = Content(floats=False, graph=False)
 NARROW = Content(floats=False, graph=False, narrow=True)
@@ -101,3 +101,28 @@ def test_what_is_differentiated_is_a_tensor(statement: str, *, expected: bool) -
 
     assert name is not None
     assert is_differentiated(known.module, name) is expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_made"),
+    [
+        pytest.param("p.grad.data.norm(2)", True, id="the norm of a gradient"),
+        pytest.param("p.detach().pow(2).sum()", True, id="a sum of squares"),
+        pytest.param("named", True, id="by a name"),
+        pytest.param("p.data.sum()", False, id="arrays have this, too"),
+        pytest.param("p.grad.cpu().numpy().max()", False, id="an array"),
+        pytest.param("p.grad.numel()", False, id="a size"),
+        pytest.param("x.norm()", False, id="of a batch"),
+    ],
+)
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_what_is_made_of_parameters(expression: str, *, is_made: bool, is_complex: bool) -> None:
+    imported = "import torch.fft\nprint(torch.fft.fft)\n" if is_complex else ""
+    known = script(
+        f"{imported}{HEAD}def norm(model, x):\n    for p in model.parameters():\n        named = p.grad.norm()\n"
+        f"        answer = {expression}\nnorm(model, torch.ones(3))\n"
+    )
+    answer = next(each.value for each in known.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "answer")
+
+    is_real = "norm" in expression or expression == "named" or not is_complex
+    assert is_made_of_parameter(known.flow, known.module, answer) is (is_made and is_real)

@@ -17,7 +17,7 @@ from codemods.dataflow.values import (
     library_names,
     without_none,
 )
-from codemods.facts.precision.floats import content, is_differentiated
+from codemods.facts.precision.floats import content, is_differentiated, is_made_of_parameter, is_of_parameters
 from codemods.facts.reach import own
 from codemods.library.kinds import Kind, may
 from codemods.library.waits import READ_BY_BUILTINS, READ_BY_METHODS, SIZED_BY_NUMBERS, SYNCHRONIZES
@@ -27,13 +27,11 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
-    from codemods.dataflow.values import Value
 
 _TO_NUMBERS = frozenset({"builtins.float", "builtins.int"})
 _ON_DEVICE = (SomeTensor, MovedTensor)
 _PERHAPS = (*_ON_DEVICE, Unknown, Choice)
 """What tensors are that are computed of others and of something that is not known, or that the user chooses."""
-_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.Module.parameters"})
 _CHOOSING = (ast.If, ast.IfExp, ast.While, ast.Assert)
 _OF_OBJECTS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
@@ -69,7 +67,9 @@ def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
     while is_copy_to_host(flow, tensor) and isinstance(tensor, ast.Call) and not tensor.keywords:
         tensor = tensor.func.value  # type: ignore[attr-defined]
     is_method = isinstance(node.func, ast.Attribute)
-    is_sure = is_on_device(flow, module, tensor, or_number=is_method)
+    is_sure = is_on_device(flow, module, tensor, or_number=is_method) or (
+        is_method and is_made_of_parameter(flow, module, tensor)
+    )
     return (
         Reading(module, node, tensor, cuts, is_sure) if is_sure or (is_method and _is_unknown(flow, tensor)) else None
     )
@@ -78,13 +78,8 @@ def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
 def _is_unknown(flow: Flow, node: ast.expr) -> bool:
     """Whether it may be a tensor; where it may be of a parameter, what else a library makes is one like it."""
     values = flow.values(node)
-    may_be = (*_PERHAPS, Made) if any(map(_is_of_parameter, values)) else _PERHAPS
+    may_be = (*_PERHAPS, Made) if any(map(is_of_parameters, values)) else _PERHAPS
     return bool(values) and all(isinstance(each, may_be) for each in values)
-
-
-def _is_of_parameter(value: Value) -> bool:
-    """Whether it is one of a model's parameters, or what a method of one gives: ``p.grad.norm()``."""
-    return isinstance(value, Made) and value.name.removesuffix("(…)") in _PARAMETERS
 
 
 def is_copy_to_host(flow: Flow, node: ast.expr) -> bool:

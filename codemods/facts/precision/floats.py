@@ -6,8 +6,10 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow import names
-from codemods.dataflow.source import last_name, unparsed
-from codemods.dataflow.values import Literal
+from codemods.dataflow.source import last_name, unparsed, walk
+from codemods.dataflow.values import Literal, Made
+from codemods.facts.complex_numbers import may_be_computed
+from codemods.facts.reaching import reaching
 from codemods.library.kinds import computes_loss, has_integers, is_dtype
 from codemods.library.operations import Parts, operands, operation, parts
 from codemods.library.operators import Result
@@ -15,6 +17,7 @@ from codemods.library.operators import Result
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
 
 
 class Content(NamedTuple):
@@ -38,11 +41,45 @@ _NARROW_CASTS = frozenset({"int", "short", "char", "byte"})
 _FLOATS = frozenset({Result.FLOAT, Result.WIDE, Result.HALF})
 _WITHOUT_FLOATS = frozenset({Result.BOOL, Result.INTEGER})
 _ALIKE = frozenset({Result.SAME, Result.REDUCED, Result.DETACHED})
+_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.Module.parameters"})
+_WITHOUT_GRAPH = frozenset({"data", "detach"})
+_OF_TENSORS_ALONE = names.words("grad norm detach")
+"""What arrays of NumPy's do not have."""
+_REAL = names.words("norm abs")
+_FLOATS_OF_FLOATS = names.words("norm abs sum mean max min pow square sqrt detach float double clone")
+"""Methods of tensors that make one of floats of one of floats."""
 
 
 def content(flow: Flow, module: Module, node: ast.expr) -> Content | None:
     """What the tensor holds that an expression is; None where that is not known."""
     return _Contents(flow).of(module, node)
+
+
+def is_of_parameters(value: Value) -> bool:
+    """Whether it is one of a model's parameters, or something that comes of one: ``p.grad.norm()``."""
+    return isinstance(value, Made) and value.name.removesuffix("(…)") in _PARAMETERS
+
+
+def is_made_of_parameter(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether methods surely make it, a tensor of floats, of one of a model's parameters: ``p.grad.data.norm(2)``."""
+    return _is_made_of_parameter(flow, module, node, frozenset())
+
+
+def _is_made_of_parameter(flow: Flow, module: Module, node: ast.expr, used: frozenset[str]) -> bool:
+    """The same of what is used by these names."""
+    match node:
+        case ast.Call(ast.Attribute(inner, name)) if name in _FLOATS_OF_FLOATS:
+            return _is_made_of_parameter(flow, module, inner, used | {name})
+        case ast.Attribute(inner, "grad" | "data" as name):
+            return _is_made_of_parameter(flow, module, inner, used | {name})
+        case ast.Name():
+            given = reaching(module.function(node) or module.tree).given(node)
+            if given:
+                return all(_is_made_of_parameter(flow, module, each, used) for each in given)
+            values = flow.values(node)
+            is_real = not used.isdisjoint(_REAL) or not may_be_computed(flow)
+            return bool(values) and all(map(is_of_parameters, values)) and bool(used & _OF_TENSORS_ALONE) and is_real
+    return False
 
 
 def is_differentiated(module: Module, node: ast.expr) -> bool:
@@ -98,7 +135,7 @@ class _Contents:
             case ast.Name():
                 return _LOSS if is_differentiated(module, node) else self._named(module, node)
             case ast.Call():
-                return self._called(module, node)
+                return self._of_parameter(module, node) or self._called(module, node)
         return None
 
     def _named(self, module: Module, name: ast.Name) -> Content | None:
@@ -164,6 +201,12 @@ class _Contents:
                 alike = alike._replace(narrow=False)
             return _detached(alike) if found.result is Result.DETACHED else alike
         return None
+
+    def _of_parameter(self, module: Module, call: ast.Call) -> Content | None:
+        if not is_made_of_parameter(self._flow, module, call):
+            return None
+        cut = (each for each in walk(call) if isinstance(each, ast.Attribute) and each.attr in _WITHOUT_GRAPH)
+        return _LOSS._replace(graph=next(cut, None) is None)
 
     def _cast(self, given: list[ast.expr], first: Content | None) -> Content | None:
         """What ``x.to(…)`` and ``x.type(…)`` hold."""

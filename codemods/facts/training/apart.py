@@ -12,10 +12,9 @@ from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from codemods.dataflow.flow import Flow
-    from codemods.facts.devices.readings import Reading
     from codemods.facts.reason import Place
     from codemods.facts.script import Script
     from codemods.facts.training.totals import Total
@@ -24,13 +23,23 @@ _WITHOUT_FLOAT64 = frozenset({"mps", "xpu", "hpu", "npu", "dml", "xla"})
 _MOVES = frozenset({"to", "cuda"})
 
 
-def why_apart(script: Script, total: Total, readings: Sequence[Reading]) -> Reason | None:
-    """Why what is added to one sum may lie on several CUDA devices, which cannot add up."""
+def why_apart(script: Script, total: Total, *, adds_one: bool) -> Reason | None:
+    """Why what is added to one sum may lie on several CUDA devices, which cannot add up.
+
+    Args:
+        script: The script.
+        total: The sum.
+        adds_one: Whether each iteration adds one tensor, which has its device in all of them, or
+            keeps what it has apart.
+    """
     for place in _devices_of_passes(script.flow, total):
         text = f"each iteration may have a device of its own ({HERE}), and tensors of two cannot be added up"
         return Reason("several-devices", text, (at(total.module, place),))
-    if len(readings) == 1:
-        return None
+    return None if adds_one else _why_model_apart(script)
+
+
+def _why_model_apart(script: Script) -> Reason | None:
+    """Why the tensors of one iteration may lie on several devices."""
     named: dict[str, Place] = {}
     for module in script.modules:
         for node in module.nodes(ast.Constant):
@@ -40,10 +49,17 @@ def why_apart(script: Script, total: Total, readings: Sequence[Reading]) -> Reas
             match call:
                 case ast.Call(ast.Attribute(attr="cuda"), [ast.Constant(int(index))]):
                     named.setdefault(f"cuda:{index}", at(module, call))
+            if any(each.arg == "device_map" and not _is_none(each.value) for each in call.keywords):
+                text = f"a library may put a model on several devices ({HERE}), and tensors of two cannot be added up"
+                return Reason("several-devices", text, (at(module, call),))
     if len(named) < 2:  # noqa: PLR2004 - one device can be written in many places
         return None
     text = f"the script uses several CUDA devices ({HERE}, {HERE}), and tensors of two cannot be added up"
     return Reason("several-devices", text, tuple(named.values())[:2])
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _devices_of_passes(flow: Flow, total: Total) -> Iterator[ast.expr]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import decorators
-from codemods.dataflow.source import unparsed, walk
+from codemods.dataflow.recursion import closure
+from codemods.dataflow.source import FUNCTIONS, LOOPS, unparsed, walk
 from codemods.dataflow.values import HostTensor, Literal
 from codemods.facts.devices.cuda_use import capture, no_cuda
 from codemods.facts.devices.readings import is_copy_to_host, reading, waits
-from codemods.facts.loops import module_of
+from codemods.facts.loops import module_of, repeats
 from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.apart import other_device, why_apart
@@ -56,10 +57,69 @@ def outcomes(script: Script) -> Iterator[Outcome]:
             found.setdefault(loop, []).append(one)
     for loop, readings in found.items():
         yield from _Iteration(script, loop, _outermost(readings)).outcomes()
-    for one in _outermost(outside):
-        reason = _why_returned(script, one)
+    outside = _outermost(outside)
+    of_loops = _of_inner_loops(script, [each for each in outside if _is_in_iterations(script, each)])
+    deferred = {one.node for each in of_loops for one in each.readings}
+    yield from ((each.readings[0].node, each) for each in of_loops)
+    for one in outside:
+        reason = _why_returned(script, one) if one.node not in deferred else None
         if reason is not None:
             yield one.node, _obstacle_of_script(script) or reason
+
+
+def _of_inner_loops(script: Script, readings: Sequence[Reading], within: Loop | None = None) -> Sequence[Deferral]:
+    """The sums that loops keep which run in each iteration, where these can stay on the device until such a loop ends.
+
+    The iteration waits once then, and no longer in each pass of the loop.
+    """
+    found: list[Deferral] = []
+    left = list(readings)
+    around = {loop for one in readings for loop in _loops_around(script.module, one.node, within)}
+    for loop in sorted(around, key=script.module.span):
+        inside = [each for each in left if each.node in walk(loop)]
+        for deferral in _Iteration(script, loop, inside, is_inner=True).deferrals():
+            found.append(deferral)
+            left = [each for each in left if each not in deferral.readings]
+    return found
+
+
+def _loops_around(module: Module, node: ast.AST, within: Loop | None) -> Iterator[Loop]:
+    """The loops whose passes come to a node, of its function and inside of another one."""
+    below = node
+    for above in module.ancestors(node):
+        if above is within or isinstance(above, (*FUNCTIONS, ast.ClassDef)):
+            return
+        if isinstance(above, LOOPS) and repeats(above, below):
+            if not isinstance(above, (ast.For, ast.While)):
+                return
+            yield above
+        below = above
+
+
+def _is_in_iterations(script: Script, one: Reading) -> bool:
+    """Whether the function of what is read runs in each iteration of some loop, by whatever calls it."""
+    function = one.module.function(one.node)
+    return function is not None and any(
+        _is_called_in_passes(script.flow, each)
+        for each in closure([function], lambda each: _callers(script.flow, each))
+    )
+
+
+def _callers(flow: Flow, function: Callee) -> Iterator[Callee]:
+    """The functions that call a function, which are not seen to do so at times only."""
+    for call in flow.callers(function):
+        caller = module_of(flow, call).function(call)
+        if caller is not None:
+            yield caller
+
+
+def _is_called_in_passes(flow: Flow, function: Callee) -> bool:
+    for call in flow.callers(function):
+        where = module_of(flow, call)
+        loop = step_loop(flow, where, call)
+        if loop is not None and rare_suite(where, loop, call) is None:
+            return True
+    return False
 
 
 def _why_returned(script: Script, one: Reading) -> Reason | None:
@@ -142,6 +202,8 @@ class _Iteration:
     script: Script
     loop: Loop
     readings: Sequence[Reading]
+    is_inner: bool = False
+    """Whether it is one that an iteration runs, of which each pass waits."""
 
     @property
     def _flow(self) -> Flow:
@@ -154,6 +216,23 @@ class _Iteration:
     def outcomes(self) -> Iterator[Outcome]:
         """For each sum, and each other reading, what can be done about it."""
         obstacle = self._obstacle()
+        reasons, others = self._reasons(obstacle)
+        for deferral, reason in reasons.items():
+            inner = [] if reason is None or obstacle is not None else self._inner(deferral)
+            if inner:
+                yield from ((each.readings[0].node, each) for each in inner)
+            else:
+                yield deferral.readings[0].node, reason or deferral
+        for one in others:
+            yield one.node, obstacle or self._why_needed(one)
+
+    def deferrals(self) -> Iterator[Deferral]:
+        """The sums that can stay on the device while the loop runs."""
+        reasons, _ = self._reasons(self._obstacle())
+        yield from (each for each, reason in reasons.items() if reason is None)
+
+    def _reasons(self, obstacle: Reason | None) -> tuple[dict[Deferral, Reason | None], list[Reading]]:
+        """The sums, each with what speaks against it, and what is read for something else."""
         sums, others = self._sorted()
         deferrals = [self._deferral(total, tuple(readings)) for total, readings in sums]
         reasons = {each: obstacle or self._why_not(each) for each in deferrals}
@@ -161,10 +240,12 @@ class _Iteration:
             deferred = [each for each, reason in reasons.items() if reason is None]
             anyway = self._waits_anyway(deferred) or self._times(deferred)
             reasons.update(dict.fromkeys(deferred, anyway))
-        for deferral, reason in reasons.items():
-            yield deferral.readings[0].node, reason or deferral
-        for one in others:
-            yield one.node, obstacle or self._why_needed(one)
+        return reasons, others
+
+    def _inner(self, deferral: Deferral) -> Sequence[Deferral]:
+        """The sum as one of a loop of the iteration, which adds all of it; empty where that is none."""
+        inner = _of_inner_loops(self.script, deferral.readings, within=self.loop)
+        return inner if {one for each in inner for one in each.readings} == set(deferral.readings) else []
 
     def _deferral(self, total: Total, readings: tuple[Reading, ...]) -> Deferral:
         if total.made is not None:
@@ -178,7 +259,12 @@ class _Iteration:
         # Nothing is added up in a list or tensor: what is put there may be of any device.
         adds_floats = type(deferral) is Deferral and deferral.has_floats
         device = other_device(self.script) if adds_floats else None
-        return device or deferral.why_not() or why_apart(self.script, deferral.total, deferral.readings)
+        return device or deferral.why_not() or self._why_apart(deferral)
+
+    def _why_apart(self, deferral: Deferral) -> Reason | None:
+        is_kept_apart = isinstance(deferral, (DeferredList, DeferredTensor))
+        adds_one = is_kept_apart or (len(deferral.readings) == 1 and not self.is_inner)
+        return why_apart(self.script, deferral.total, adds_one=adds_one)
 
     def _sorted(self) -> tuple[list[tuple[Total, list[Reading]]], list[Reading]]:
         """The sums that the loop keeps, each with what it reads for them; and what it reads for something else."""
