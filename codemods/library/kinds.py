@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from codemods.dataflow.values import (
     Value,
     Values,
     class_of,
+    instance,
     why_unknown,
     without_none,
 )
@@ -67,6 +69,13 @@ FRAMEWORKS = {
 """The packages and classes that run the training loop themselves, and what they are called."""
 _FRAMEWORK_FUNCTIONS = frozenset({"deepspeed.initialize"})
 _MODULE_BASES = words("torch.nn.Module torch.jit.ScriptModule transformers.PreTrainedModel")
+_TRANSFORMERS = ("transformers.", "pytorch_transformers.")
+_TRANSFORMER = re.compile(r"(?!TF|Flax|DataCollator)[A-Z]\w*(Model|For[A-Z]\w*)")
+"""What Hugging Face calls its models for PyTorch."""
+_TRANSFORMER_BASE = re.compile(r"(?!TF|Flax)\w*PreTrainedModel")
+"""What it calls those that have no layers of their own: classes of the project that derive from them make all."""
+LOADS_WEIGHTS = words("from_pretrained from_config")
+"""The methods of their classes that make one."""
 _NO_LAYERS = words("Parameter ParameterList ParameterDict Buffer")
 _DATASETS = frozenset(
     f"torch.utils.data.{name}"
@@ -176,7 +185,8 @@ def _kind_of_call(name: str) -> Kind | None:
 def _kind_of_base(name: str) -> Kind | None:
     """The kind of an object of a class that derives from the library's ``name``."""
     package, _, last = name.rpartition(".")
-    if name in _MODULE_BASES or package.startswith("torchvision.models"):
+    is_transformer = name.startswith(_TRANSFORMERS) and _TRANSFORMER_BASE.fullmatch(last) is not None
+    if name in _MODULE_BASES or is_transformer or package.startswith("torchvision.models"):
         return Kind.MODEL
     return Kind.FRAMEWORK if framework_named(name) is not None else _kind_of_class(name, package, last)
 
@@ -200,7 +210,15 @@ def _is_model_maker(name: str, package: str, last: str) -> bool:
     return (
         name in _MODEL_MAKERS
         or package.startswith(("torchvision.models", "segmentation_models_pytorch", "torch.nn.utils.parametrizations"))
-        or (is_transformer and last in {"from_pretrained", "from_config"})
+        or (is_transformer and last in LOADS_WEIGHTS)
+        or (name.startswith(_TRANSFORMERS) and _TRANSFORMER.fullmatch(last) is not None)
+    )
+
+
+def is_pretrained_class(flow: Flow, class_: ast.ClassDef) -> bool:
+    """Whether it is a class of the project that derives from one of Hugging Face's, which can make one of weights."""
+    return any(isinstance(base, str) and base.startswith(_TRANSFORMERS) for base in flow.bases(class_)) and (
+        kind(flow, instance(class_)) is Kind.MODEL
     )
 
 

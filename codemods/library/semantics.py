@@ -17,6 +17,7 @@ from codemods.dataflow.values import (
     Arguments,
     Batch,
     Choice,
+    Class,
     Container,
     External,
     Function,
@@ -32,6 +33,7 @@ from codemods.dataflow.values import (
     Values,
     class_of,
     external,
+    instance,
     joined,
     owner_of,
     path,
@@ -55,6 +57,7 @@ from codemods.library.kinds import (
     CONCATENATED,
     HUGGING_FACE,
     LOADER,
+    LOADS_WEIGHTS,
     MODULE_METHODS,
     PROGRESS,
     SELF_METHODS,
@@ -63,6 +66,7 @@ from codemods.library.kinds import (
     argument,
     described,
     is_parameter,
+    is_pretrained_class,
     kind,
 )
 from codemods.library.transforms import COMPOSERS
@@ -315,6 +319,8 @@ class TorchSemantics:
         flow.escape(arguments.all())
         if isinstance(owner, External):
             return frozenset({Choice(owner.name)})
+        if isinstance(owner, Class) and isinstance(owner.site, ast.ClassDef) and name in LOADS_WEIGHTS:
+            return self._loaded(flow, owner.site, node)
         what = kind(flow, owner)
         if what in {Kind.MODEL, Kind.LOSS}:
             return self._model_method(flow, owner, name, node, arguments)
@@ -330,6 +336,14 @@ class TorchSemantics:
             return _derived(owner, node)
         same = owner.name in HUGGING_FACE and name in _DATASET_TO_DATASET
         return frozenset({owner}) if same else unknown(f"what {name}() of {described(owner)} returns is not known")
+
+    @staticmethod
+    def _loaded(flow: Flow, class_: ast.ClassDef, node: ast.Call) -> Values:
+        """What ``Net.from_pretrained(…)`` of a class of the project returns, which the library makes an object of."""
+        if not is_pretrained_class(flow, class_):
+            return unknown(f"what {ast.unparse(node.func)}() returns is not known")
+        flow.escape(frozenset({Method("__init__", flow.method(class_, "__init__"), instance(class_))}))
+        return frozenset({instance(class_, node)})
 
     @staticmethod
     def _handed_out(flow: Flow, owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Values | None:

@@ -79,6 +79,16 @@ MULTIPLIES = {
     "a model of another library": (
         'from transformers import AutoModel\nmodel = AutoModel.from_pretrained("bert-base-uncased").cuda()'
     ),
+    "a class of its own, with layers of another library": (
+        "from transformers import BertModel, BertPreTrainedModel\n"
+        "class Tagger(BertPreTrainedModel):\n"
+        "    def __init__(self, config):\n"
+        "        super().__init__(config)\n"
+        "        self.body = BertModel(config)\n"
+        "    def forward(self, x):\n"
+        "        return self.body(x)[0]\n"
+        'model = Tagger.from_pretrained("bert-base-uncased").cuda()'
+    ),
     "one that multiplies, beside one that does not": (
         "from torchvision.models import resnet18\nother = resnet18().cuda()\nother(torch.ones(1).cuda()).backward()\n"
         + MODEL

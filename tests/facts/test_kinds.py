@@ -7,7 +7,7 @@ import pytest
 import torch
 from probe import script
 
-from codemods.dataflow.values import External
+from codemods.dataflow.values import External, Instance
 from codemods.library.kinds import (
     MODULE_METHODS,
     SELF_METHODS,
@@ -62,6 +62,13 @@ def answer(text: str) -> tuple[Script, Values]:
         ("transformers.AutoModel.from_pretrained('x')", Kind.MODEL),
         ("transformers.BertForMaskedLM.from_pretrained('x')", Kind.MODEL),
         ("transformers.AutoTokenizer.from_pretrained('x')", None),
+        ("transformers.BertModel(c)", Kind.MODEL),
+        ("transformers.BertForMaskedLM(c)", Kind.MODEL),
+        ("transformers.TFBertModel(c)", None),
+        ("transformers.FlaxBertModel(c)", None),
+        ("transformers.BertTokenizer('f')", None),
+        ("transformers.ForcedEOSTokenLogitsProcessor(9, 1)", None),
+        ("transformers.DataCollatorForLanguageModeling(t)", None),
         ("torch.compile(m)", Kind.MODEL),
         ("nn.parallel.DistributedDataParallel(m)", Kind.MODEL),
         ("torch.optim.SGD(p)", Kind.OPTIMIZER),
@@ -86,6 +93,10 @@ def test_the_kind_of_a_value(expression: str, expected: Kind | None) -> None:
         ("nn.Sequential", Kind.MODEL),
         ("torchvision.models.ResNet", Kind.MODEL),
         ("transformers.PreTrainedModel", Kind.MODEL),
+        ("transformers.BertPreTrainedModel", Kind.MODEL),
+        ("transformers.models.bert.modeling_bert.BertPreTrainedModel", Kind.MODEL),
+        ("transformers.TFPreTrainedModel", None),
+        ("transformers.BertModel", None),  # whose layers are not seen
         ("nn.MSELoss", Kind.LOSS),
         ("torch.utils.data.Dataset", Kind.DATASET),
         ("torchvision.datasets.MNIST", Kind.DATASET),
@@ -98,6 +109,62 @@ def test_the_kind_of_a_value(expression: str, expected: Kind | None) -> None:
 def test_the_kind_of_an_object_of_a_class_of_the_project(base: str, expected: Kind | None) -> None:
     found, values = answer(f"class Base({base}): pass\nclass Own(Base): pass\nanswer = Own()")
     assert {kind(found.flow, each) for each in values} == {expected}
+
+
+TAGGER = """\
+class Tagger({base}):
+    def __init__(self, config):
+        super().__init__(config)
+        self.body = transformers.BertModel(config)
+        self.head = nn.Linear(config.hidden_size, 5)
+
+    def forward(self, ids):
+        return self.head(self.body(ids)[0])
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param("Tagger.from_pretrained('x', config=c)", id="by its name"),
+        pytest.param("Tagger.from_config(c)", id="without weights"),
+        pytest.param("CLASSES[name].from_pretrained('x')", id="out of a table"),
+        pytest.param("CLASSES[name].from_pretrained('x').to('cuda')", id="moved at once"),
+    ],
+)
+def test_a_class_of_the_project_makes_a_model_of_weights(made: str) -> None:
+    table = "CLASSES = {'bert': Tagger}\n"
+    found, values = answer(TAGGER.format(base="transformers.BertPreTrainedModel") + table + f"answer = {made}")
+    (model,) = values
+
+    assert isinstance(model, Instance)
+    assert kind(found.flow, model) is Kind.MODEL
+    assert {each.name for each in found.flow.attribute(model, "head")} == {"torch.nn.Linear"}
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        pytest.param("nn.Module", id="it derives from none of Hugging Face's"),
+        pytest.param("transformers.BertModel", id="its layers are not all seen"),
+        pytest.param("transformers.PretrainedConfig", id="it is a configuration"),
+    ],
+)
+def test_what_another_class_makes_of_weights_is_not_known(base: str) -> None:
+    found, values = answer(TAGGER.format(base=base) + "answer = Tagger.from_pretrained('x')")
+
+    assert why(found.flow, values, Kind.MODEL) == "what Tagger.from_pretrained() returns is not known"
+
+
+def test_a_method_of_the_project_is_followed_before_the_one_of_the_library() -> None:
+    own = "    @classmethod\n    def from_pretrained(cls, path):\n        return 3\n\n\n"
+    found, values = answer(
+        TAGGER.format(base="transformers.BertPreTrainedModel").rstrip() + "\n\n" + own + "answer = Tagger.from_pretrained('x')"
+    )
+
+    assert not may(found.flow, values, Kind.MODEL)
 
 
 def test_always_and_may_leave_none_aside() -> None:
