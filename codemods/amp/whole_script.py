@@ -12,6 +12,7 @@ from codemods.facts.precision.presence import (
     mixed_precision_on_request,
     mixed_precision_present,
     other_precision,
+    parts_of_apex_alone,
 )
 from codemods.facts.precision.script_hazards import custom_function
 from codemods.facts.precision.scripted_choice import scripted_by_default
@@ -62,8 +63,9 @@ def check(script: Script, conditions: Conditions) -> None:
 def _check_present(script: Script) -> None:
     """What the script has of mixed precision itself."""
     asked = mixed_precision_on_request(script)
-    if asked is not None and is_part_of_apex(script, *asked):
-        raise LeftError("apex", f"what is imported from Apex has number formats of its own ({HERE})", at(*asked))
+    of_apex = parts_of_apex_alone(script) or (asked if asked is not None and is_part_of_apex(script, *asked) else None)
+    if of_apex is not None:
+        raise LeftError("apex", f"what is imported from Apex has number formats of its own ({HERE})", at(*of_apex))
     if asked is not None:
         text = f"mixed precision is switched off by default ({HERE}):"
         raise LeftError("script-decides", text, at(*asked), remedy="switch it on")

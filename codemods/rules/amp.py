@@ -14,7 +14,11 @@ from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.conditions import Conditions
-from codemods.facts.precision.presence import mixed_precision_on_request, mixed_precision_present
+from codemods.facts.precision.presence import (
+    mixed_precision_on_request,
+    mixed_precision_present,
+    parts_of_apex_alone,
+)
 from codemods.facts.precision.script_hazards import computes_in_half
 from codemods.facts.reason import Words
 from codemods.facts.training.loss_regions import Phases
@@ -231,7 +235,8 @@ for images in torch.randn(4, 16, 8).cuda():
         phases = Phases(script)
         present = mixed_precision_present(script)
         is_here = present is not None and present[0] is script.module
-        if not phases.all or (is_here and mixed_precision_on_request(script) is None):
+        is_done = is_here and mixed_precision_on_request(script) is None and parts_of_apex_alone(script) is None
+        if not phases.all or is_done:
             return
         conditions = Conditions.of_script(script)
         try:

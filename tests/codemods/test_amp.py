@@ -2650,6 +2650,14 @@ def test_mixed_precision_that_is_off_by_default_is_named(code: str, because: str
     check_leaves(Amp, text, because.format(line))
 
 
+def test_a_part_of_apex_that_the_script_always_uses_is_named() -> None:
+    larc = "from apex.parallel.LARC import LARC\noptimizer = LARC(optimizer)\n"
+    line = HEAD.count("\n") + 2
+
+    check_leaves(Amp, HEAD + larc + STEP, f"what is imported from Apex has number formats of its own (line {line})")
+    check_silent(Amp, HEAD + larc + "scaler = torch.amp.GradScaler()\n" + STEP)
+
+
 @pytest.mark.parametrize(
     "code",
     [

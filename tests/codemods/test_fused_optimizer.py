@@ -309,6 +309,13 @@ LEFT = {
         "from apex import amp\n" + MODEL + ADAM + "model, optimizer = amp.initialize(model, optimizer)\n",
         "apex changes how optimizers step (line 9)",
     ),
+    "apex steps by it": (
+        "import apex\nfrom apex.parallel.LARC import LARC\n"
+        + MODEL
+        + ADAM
+        + "model = apex.parallel.convert_syncbn_model(model)\noptimizer = LARC(optimizer)\n",
+        "apex changes how optimizers step (line 11)",
+    ),
     "parameters are added to it": (
         MODEL + ADAM + 'optimizer.add_param_group({"params": nn.Linear(2, 2).parameters()})\n',
         "parameters are added to it, which may be on another device (line 8)",

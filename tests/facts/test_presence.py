@@ -89,6 +89,7 @@ args = parser.parse_args()
             id="by a setting, which a file may fill",
         ),
         pytest.param("from apex import amp\nif args.amp:\n    amp.initialize(model)", False, id="apex"),
+        pytest.param("from apex.parallel.LARC import LARC\nLARC(1)", False, id="an optimizer of apex"),
     ],
 )
 def test_what_uses_mixed_precision_where_the_user_gives_no_options(text: str, *, expected: bool) -> None:
@@ -165,6 +166,7 @@ def test_where_it_is_used_only_on_request(text: str, line: int | None) -> None:
     ("text", "expected"),
     [
         pytest.param("from apex.parallel.LARC import LARC\nLARC(1)", True, id="an optimizer"),
+        pytest.param("import apex\napex.parallel.convert_syncbn_model(1)", True, id="layers by their full name"),
         pytest.param("from apex import amp\namp.initialize(model)", False, id="its mixed precision"),
         pytest.param("import apex\napex.amp.initialize(model)", False, id="all of it"),
         pytest.param("torch.autocast('cuda')", False, id="torch's"),

@@ -42,8 +42,12 @@ def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
 
 
 def mixed_precision_by_default(script: Script) -> tuple[Module, ast.AST] | None:
-    """Where it does so also if the user gives no options: not under ``if args.amp:``, nor with ``enabled=args.amp``."""
-    return next((each for each in _mixed_precision(script) if _is_on_by_default(script, *each)), None)
+    """Where it does so also if the user gives no options: not under ``if args.amp:``, nor with ``enabled=args.amp``.
+
+    What apex has besides its mixed precision leaves the products of the script's own layers as they are.
+    """
+    found = (each for each in _mixed_precision(script) if not is_part_of_apex(script, *each))
+    return next((each for each in found if _is_on_by_default(script, *each)), None)
 
 
 def mixed_precision_on_request(script: Script) -> tuple[Module, ast.AST] | None:
@@ -56,12 +60,19 @@ def mixed_precision_on_request(script: Script) -> tuple[Module, ast.AST] | None:
 
 def is_part_of_apex(script: Script, module: Module, name: ast.AST) -> bool:
     """Whether the name is another part of apex than its mixed precision: an optimizer, a layer."""
-    values = script.flow.values(name) if isinstance(name, ast.expr) else NOTHING
-    return (
-        _written(name) in from_apex(module)
-        and name is not module.tree
-        and not any(each.name == "apex" or each.name.startswith(_OF_APEX) for each in values)
-    )
+    if _written(name) not in from_apex(module) or name is module.tree:
+        return False
+    whole = name
+    while isinstance(above := module.parent(whole), ast.Attribute):
+        whole = above  # `apex.parallel.convert_syncbn_model`
+    values = script.flow.values(whole) if isinstance(whole, ast.expr) else NOTHING
+    return not any(each.name == "apex" or each.name.startswith(_OF_APEX) for each in values)
+
+
+def parts_of_apex_alone(script: Script) -> tuple[Module, ast.AST] | None:
+    """The first part of apex that the script uses, where it has no mixed precision besides: no autocast, no scaler."""
+    found = list(_mixed_precision(script))
+    return found[0] if found and all(is_part_of_apex(script, *each) for each in found) else None
 
 
 def _is_on_by_default(script: Script, module: Module, name: ast.AST) -> bool:

@@ -28,6 +28,7 @@ _LOADING = re.compile(r"load|resume|restore", re.IGNORECASE)
 _COMPLEX = frozenset(f"torch.{name}" for name in ("complex32", "complex64", "complex128", "cfloat", "cdouble", "chalf"))
 _LOADS = "load_state_dict"
 _APEX = "apex."
+_LAYERS_OF_APEX = ("apex.parallel.", "apex.normalization.", "apex.contrib.")
 _ANY = "torch.optim.?"
 _HOOK = "gradients-read", "a hook runs with its steps, and may meet gradients that are scaled"
 _USES = {
@@ -98,8 +99,17 @@ def _why_used_otherwise(script: Script, made: Construction) -> Reason | None:
     for module in script.modules:
         of_apex = [each for each in script.flow.called_names(module) if each.startswith(_APEX)]
         for call in script.flow.calls_of(module, of_apex):
+            if not _is_about(script, call, made):
+                continue
             return Reason("other-precision", f"apex changes how optimizers step ({HERE})", (at(module, call),))
     return None
+
+
+def _is_about(script: Script, call: ast.Call, made: Construction) -> bool:
+    """Whether a call of apex may change how the optimizer steps: it is given it, or starts mixed precision."""
+    names = {each.name for each in script.flow.values(call.func)}
+    is_other = names and all(each.startswith(_LAYERS_OF_APEX) for each in names)
+    return not is_other or any(made.value in script.flow.values(each) for each in arguments_of(call))
 
 
 def _why_other_parameters(script: Script) -> Reason | None:
