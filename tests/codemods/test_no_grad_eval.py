@@ -2306,6 +2306,27 @@ net.hidden.sum().backward()
     check_leaves(NoGradEval, code, "the model's forward keeps a tensor that is read elsewhere (line 11)")
 
 
+def test_rewrites_what_layers_of_another_model_compute_for_a_loss() -> None:
+    code = """\
+import torch
+from torch import nn
+from torchvision import models
+
+features = nn.Sequential(*list(models.vgg16().features.children())[:9])
+net = nn.Conv2d(3, 3, 3, padding=1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(3, 8, 3, 32, 32):
+    wanted = features(x)
+    wanted = wanted.detach()
+    loss = (features(net(x)) - wanted).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    once = "    wanted = features(x)\n"
+    check_rewrites(NoGradEval, code, code.replace(once, f"    with torch.no_grad():\n    {once}"))
+
+
 BESIDE = """\
 import torch
 from torch import nn

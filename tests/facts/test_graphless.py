@@ -105,6 +105,9 @@ NOT_GRAPHLESS = {
     "with a tensor that it is given": _SPECTRUM.replace("torch.ones(bins, 1)", "bins").replace(
         "Spectrum(4)", "Spectrum(torch.ones(4, 1, requires_grad=True))"
     ),
+    "with layers of another model": _SPECTRUM.replace(
+        "Spectrum(4)", "nn.Sequential(*list(models.vgg16().children())[:1])"
+    ).replace("from torch import nn\n", "from torch import nn\nfrom torchvision import models\n"),
     "with what is not seen": GRAPHLESS["without parameters"].replace("self.most = most", "self.most = made(most)"),
 }
 

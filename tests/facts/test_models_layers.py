@@ -8,7 +8,7 @@ import pytest
 from probe import script
 
 from codemods.dataflow.values import Instance
-from codemods.facts.models.layers import Model, function_in_threads, held, is_in_threads
+from codemods.facts.models.layers import Model, function_in_threads, held, holds_only_known, is_in_threads
 
 HEAD = """\
 import timm
@@ -89,6 +89,27 @@ def test_whether_it_is_convolutional(code: str, expected: bool) -> None:  # noqa
 
 
 @pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        pytest.param("nn.Linear(3, size)", True, id="no container"),
+        pytest.param("nn.Sequential()", True, id="an empty one"),
+        pytest.param("nn.Sequential(Block(), nn.ReLU())", True, id="written out"),
+        pytest.param("nn.Sequential(*[Block() for _ in range(9)])", True, id="of a list"),
+        pytest.param("nn.Sequential(dict(a=Block(), b=nn.ReLU()))", True, id="of a dictionary"),
+        pytest.param("nn.Sequential(*nn.Sequential(Block()))", True, id="of another"),
+        pytest.param("nn.Sequential(*list(models.vgg16().children())[:-1])", False, id="of a library's model"),
+        pytest.param("nn.Sequential(*list(models.vgg16().features)[:9])", False, id="of a part of one"),
+        pytest.param("nn.Sequential(Block(), made())", False, id="of a function that is not seen"),
+        pytest.param("nn.ModuleList(made())", False, id="a list of them"),
+    ],
+)
+def test_whether_all_layers_that_it_holds_are_known(code: str, expected: bool) -> None:  # noqa: FBT001 - as above
+    found = model(code)
+
+    assert holds_only_known(found.flow, found.value) is expected
+
+
+@pytest.mark.parametrize(
     ("code", "recurrent", "exact", "any_size"),
     [
         pytest.param("nn.Linear(3, 3)", False, True, False, id="a layer"),
@@ -98,6 +119,13 @@ def test_whether_it_is_convolutional(code: str, expected: bool) -> None:  # noqa
         pytest.param("nn.TransformerEncoderLayer(4, 2)", False, False, False, id="a layer with a faster path"),
         pytest.param("Unknown()", False, False, False, id="a function that is not known"),
         pytest.param("models.detection.fasterrcnn_resnet50_fpn()", False, True, True, id="a detector"),
+        pytest.param(
+            "nn.Sequential(*list(models.vit_b_16().children()))",
+            False,
+            False,
+            False,
+            id="layers that are not told apart",
+        ),
     ],
 )
 def test_what_else_is_known_of_it(code: str, recurrent: bool, exact: bool, any_size: bool) -> None:  # noqa: FBT001

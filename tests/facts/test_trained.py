@@ -13,6 +13,7 @@ HEAD = """\
 import torch
 import torch.multiprocessing as mp
 from torch import nn
+from torchvision import models
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -20,6 +21,12 @@ class Net(nn.Module):
         self.two = nn.Linear(4, 4)
     def forward(self, x):
         return self.two(self.one(x))
+class Held(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+    def forward(self, x):
+        return self.layer(x)
 class Loss(nn.Module):
     def forward(self, x):
         return x.sum()
@@ -56,7 +63,13 @@ def test_the_models_that_are_trained(arguments: dict[str, str], expected: list[s
 
 @pytest.mark.parametrize(
     ("made", "is_single"),
-    [("Net()", False), ("nn.Linear(4, 4)", True), ("nn.Sequential(nn.Linear(4, 4), nn.ReLU())", False)],
+    [
+        ("Net()", False),
+        ("nn.Linear(4, 4)", True),
+        ("nn.Sequential(nn.Linear(4, 4), nn.ReLU())", False),
+        ("Held(nn.Linear(4, 4))", True),
+        ("Held(nn.Sequential(*list(models.vgg16().children())[:-1]))", False),
+    ],
 )
 def test_whether_there_is_something_to_fuse(made: str, is_single: bool) -> None:  # noqa: FBT001 - the expectation
     known = script(HEAD.format(made=made, before="", call="model(x).sum()", after=""))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import (
@@ -54,6 +55,7 @@ _KNOWN = frozenset(
 )
 HOLDERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ModuleList"})
 """What holds models and computes nothing: a call of it raises."""
+_OF_LAYERS = HOLDERS | {"torch.nn.Sequential"}
 _VARIABLE_INPUT = ("torchvision.models.detection", "torchvision.models.segmentation")
 
 
@@ -122,6 +124,7 @@ class Model:
             package, _, name = layer.name.rpartition(".")
             if isinstance(layer, Made):
                 known = package == "torch.nn" or (package.startswith("torchvision.models") and name != "?")
+                known = known and holds_only_known(self.flow, layer)
                 if not known or name.startswith(_ROUNDS_OTHERWISE):
                     return False
             class_ = Model(self.flow, layer).class_
@@ -137,6 +140,18 @@ class Model:
             ):
                 return False
         return calls_only_known(self.flow, class_)
+
+
+@lasting
+def holds_only_known(flow: Flow, layer: Value) -> bool:
+    """Whether all layers in it are known, if it is torch's to hold others: ``nn.Sequential(*list(net.children()))``."""
+    if not isinstance(layer, Made) or layer.name not in _OF_LAYERS:
+        return True
+    todo = [*flow.items(layer)]
+    for each in arguments_of(layer.site) if isinstance(layer.site, ast.Call) else ():
+        todo += flow.values(each.value if isinstance(each, ast.Starred) else each)
+    inside = closure(todo, lambda value: flow.items(value) if isinstance(value, Container) else ())
+    return all(isinstance(each, (Container, Literal)) or kind(flow, each) is Kind.MODEL for each in inside)
 
 
 def calls_only_known(flow: Flow, code: ast.AST) -> bool:

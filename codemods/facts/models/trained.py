@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Class, Instance, Made, Method, Unknown, Value
-from codemods.facts.models.layers import HOLDERS, Model
+from codemods.facts.models.layers import HOLDERS, Model, holds_only_known
 from codemods.facts.models.order import runs_only_before
 from codemods.facts.models.placement import Home, home, wrappings
 from codemods.facts.training.iterations import EventKind
@@ -141,7 +141,8 @@ def _is_network(flow: Flow, value: Value) -> bool:
     layers = len(model.layers) - 1
     if layers == 1 and sum(not _is_view(each) for each in calls) == 1:
         inner = model.layers[1]
-        return Model(flow, inner).class_ is not None and _is_network(flow, inner)
+        is_own = Model(flow, inner).class_ is not None
+        return (is_own and _is_network(flow, inner)) or not holds_only_known(flow, inner)
     kept = [each for some in flow.attributes(class_).values() for each in some]
     # `self.features = vgg19().features`: a part of a library's model.
     parts = any(isinstance(each, Method) and kind(flow, each.of) is Kind.MODEL for each in kept)

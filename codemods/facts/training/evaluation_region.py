@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Container, Function, Method, Unknown, without_none
+from codemods.dataflow.values import Function, Method, Unknown, without_none
 from codemods.facts.models.compilability import code_of
-from codemods.facts.models.layers import HOLDERS, Model, calls_only_known
+from codemods.facts.models.layers import Model, calls_only_known, holds_only_known
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
@@ -88,16 +87,7 @@ class EvaluationRegion:
             return calls_only_known(self.flow, class_)
         if not layer.name.startswith(("torch.nn.", "torchvision.models.")) or not isinstance(layer.site, ast.Call):
             return False
-        if layer.name.startswith("torch.nn.") and layer.name not in HOLDERS | {"torch.nn.Sequential"}:
-            return not layer.name.startswith(_GIVEN_MODELS)
-        given = arguments_of(layer.site) if layer.name.startswith("torch.nn.") else ()
-        starts = [each.value if isinstance(each, ast.Starred) else each for each in given]
-        todo = [*self.flow.items(layer), *(value for each in starts for value in self.flow.values(each))]
-        inside = closure(todo, lambda value: self.flow.items(value) if isinstance(value, Container) else ())
-        return all(
-            isinstance(each, Container) or kind(self.flow, each) is Kind.MODEL
-            for each in without_none(frozenset(inside))
-        )
+        return not layer.name.startswith(_GIVEN_MODELS) and holds_only_known(self.flow, layer)
 
     @property
     def node(self) -> ast.stmt:

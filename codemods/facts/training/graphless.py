@@ -24,7 +24,7 @@ from codemods.dataflow.values import (
     without_none,
 )
 from codemods.facts.loops import module_of
-from codemods.facts.models.layers import Model
+from codemods.facts.models.layers import Model, holds_only_known
 from codemods.library.kinds import Kind, kind
 from codemods.library.layers import has_no_parameters
 
@@ -70,7 +70,8 @@ def _has_none(flow: Flow, layer: Value) -> bool:
     """Whether a layer has no parameters besides those of the layers in it."""
     class_ = Model(flow, layer).class_
     if class_ is None:
-        return isinstance(layer, Made) and (has_no_parameters(layer.name) or layer.name == "torch.nn.Sequential")
+        is_empty = has_no_parameters(layer.name) or layer.name == "torch.nn.Sequential"
+        return isinstance(layer, Made) and is_empty and holds_only_known(flow, layer)
     if not all(isinstance(each, ast.ClassDef) or each == "torch.nn.Module" for each in flow.bases(class_)):
         return False
     code = [node for base in (class_, *flow.project_bases(class_)) for node in walk(base)]
