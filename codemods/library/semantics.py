@@ -319,8 +319,6 @@ class TorchSemantics:
         flow.escape(arguments.all())
         if isinstance(owner, External):
             return frozenset({Choice(owner.name)})
-        if isinstance(owner, Class) and isinstance(owner.site, ast.ClassDef) and name in LOADS_WEIGHTS:
-            return self._loaded(flow, owner.site, node)
         what = kind(flow, owner)
         if what in {Kind.MODEL, Kind.LOSS}:
             return self._model_method(flow, owner, name, node, arguments)
@@ -334,14 +332,18 @@ class TorchSemantics:
             return self._parsed(flow, name, node)
         if isinstance(owner, Made) and what is None:
             return _derived(owner, node)
-        same = owner.name in HUGGING_FACE and name in _DATASET_TO_DATASET
-        return frozenset({owner}) if same else unknown(f"what {name}() of {described(owner)} returns is not known")
+        return self._of_hugging_face(flow, owner, name, node)
 
     @staticmethod
-    def _loaded(flow: Flow, class_: ast.ClassDef, node: ast.Call) -> Values:
-        """What ``Net.from_pretrained(…)`` of a class of the project returns, which the library makes an object of."""
-        if not is_pretrained_class(flow, class_):
-            return unknown(f"what {ast.unparse(node.func)}() returns is not known")
+    def _of_hugging_face(flow: Flow, owner: Value, name: str, node: ast.Call) -> Values:
+        """What a method returns that one of their data sets has, or a class of the project that derives from theirs."""
+        if owner.name in HUGGING_FACE and name in _DATASET_TO_DATASET:
+            return frozenset({owner})
+        if not isinstance(owner, Class) or not isinstance(owner.site, ast.ClassDef):
+            return unknown(f"what {name}() of {described(owner)} returns is not known")
+        class_ = owner.site
+        if name not in LOADS_WEIGHTS or not is_pretrained_class(flow, class_):
+            return unknown(f"what {class_.name}.{name}() returns is not known")
         flow.escape(frozenset({Method("__init__", flow.method(class_, "__init__"), instance(class_))}))
         return frozenset({instance(class_, node)})
 

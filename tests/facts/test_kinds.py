@@ -161,7 +161,10 @@ def test_what_another_class_makes_of_weights_is_not_known(base: str) -> None:
 def test_a_method_of_the_project_is_followed_before_the_one_of_the_library() -> None:
     own = "    @classmethod\n    def from_pretrained(cls, path):\n        return 3\n\n\n"
     found, values = answer(
-        TAGGER.format(base="transformers.BertPreTrainedModel").rstrip() + "\n\n" + own + "answer = Tagger.from_pretrained('x')"
+        TAGGER.format(base="transformers.BertPreTrainedModel").rstrip()
+        + "\n\n"
+        + own
+        + "answer = Tagger.from_pretrained('x')"
     )
 
     assert not may(found.flow, values, Kind.MODEL)
