@@ -21,6 +21,7 @@ from codemods.dataflow.values import (
     External,
     Literal,
     Made,
+    Plain,
     Tensor,
     Unknown,
     Value,
@@ -317,11 +318,16 @@ def _vars(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
     return joined(choices, *[external(f"{each}.__dict__") for each in modules]) or unknown("vars() is not followed")
 
 
-def _aggregate(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
+def _aggregate(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
     """``sum``, ``max`` and the like: a tensor where they are given tensors, or what may hold some."""
-    may_hold = (Tensor, Container)
-    holds = any(isinstance(each, may_hold) or is_parameter(flow, each) for each in arguments.all())
-    return TENSOR if holds else PLAIN
+    return TENSOR if any(_may_hold_tensor(flow, node, each) for each in arguments.all()) else PLAIN
+
+
+def _may_hold_tensor(flow: Flow, node: ast.Call, value: Value) -> bool:
+    if isinstance(value, Container):
+        items = flow.elements(frozenset({value}), node)
+        return not items or any(not isinstance(each, (Literal, Plain)) for each in items)
+    return isinstance(value, Tensor) or is_parameter(flow, value)
 
 
 def _sum(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:

@@ -246,6 +246,12 @@ def test_inside_one_unit(text: str, expected: set[str]) -> None:
             "from multiprocessing import Process\ndef f(x):\n    answer = x\nProcess(target=f, args=(1,)).start()",
             "1",
         ),
+        case("max of numbers", "import torch\nanswer = max([each.item() for each in torch.ones(3)])", "plain"),
+        case(
+            "sum of a list that may get tensors",
+            "import torch\nxs = [1]\nxs.append(torch.ones(3))\nanswer = sum(xs)",
+            "tensor",
+        ),
         case("a decorator of torch", "import torch\n@torch.no_grad()\ndef f(x):\n    return x\nanswer = f(1)", "1"),
         case(
             "a decorator of the project",
