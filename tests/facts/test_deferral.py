@@ -167,6 +167,26 @@ def test_sums(inside: str, expected: list[str]) -> None:
             id="added to an item",
         ),
         pytest.param(
+            "more['s'] += loss.item()\nbar.set_description('%.4f' % (more['s'] / i))",
+            "set_description() is given 'more['s']' in each iteration (line 13): do that every so many iterations",
+            id="added to an item that is shown in each iteration",
+        ),
+        pytest.param(
+            "more.s += loss.item()\nif more.s > 3:\n    y = 2",
+            "the iteration goes on by 'more.s' (line 13): do that every so many iterations",
+            id="added to an attribute that is asked for in each iteration",
+        ),
+        pytest.param(
+            "more['s'] += loss.item()\nif i % 100 == 0:\n    print(more['s'], more['n'])",
+            "other code may read 'more['s']' while the loop runs (line 12): add up under a name of the function",
+            id="added to an item that is printed by few iterations",
+        ),
+        pytest.param(
+            "more['s'] += loss.item()\nprint(more['n'])",
+            "other code may read 'more['s']' while the loop runs (line 12): add up under a name of the function",
+            id="another item is printed",
+        ),
+        pytest.param(
             "if loss.item() > 3:\n    pass",
             "the iteration goes on by its value (line 12): do that every so many iterations",
             id="asked for",

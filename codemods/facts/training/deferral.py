@@ -19,7 +19,7 @@ from codemods.facts.training.apart import other_device, why_apart
 from codemods.facts.training.deferred_copies import Copy, DeferredCopy, copied
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
-from codemods.facts.training.number_uses import use_in_passes, why_needed
+from codemods.facts.training.number_uses import use_in_passes, use_of_sum, why_needed
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.sums import Deferral
 from codemods.facts.training.totals import Total, added, appended, written_item
@@ -382,6 +382,9 @@ class _Iteration:
         """What the number is needed for in each pass."""
         match self._module.statement(one.node):
             case ast.AugAssign(ast.Attribute() | ast.Subscript() as target, ast.Add() | ast.Sub()):
+                use = use_of_sum(self._module, self.loop, target)
+                if use is not None:
+                    return use.because(self._module)
                 text = f"other code may read '{unparsed(target)}' while the loop runs ({HERE}):"
                 place = at(self._module, one.node)
                 return Reason("seen-elsewhere", text, (place,), remedy="add up under a name of the function")

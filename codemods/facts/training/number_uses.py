@@ -7,6 +7,7 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import last_name, unparsed, walk
+from codemods.facts.reach import own
 from codemods.facts.reaching import reaching
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.sums import MANY, needed
@@ -52,6 +53,17 @@ def why_needed(module: Module, loop: Loop, one: Reading) -> Reason:
     use = use_in_passes(module, loop, one.node)
     text = "its value is used on the host in each iteration"
     return (use or Use(one.node, text)).because(module)
+
+
+def use_of_sum(module: Module, loop: Loop, target: ast.Attribute | ast.Subscript) -> Use | None:
+    """What passes of the loop use the sum for that an attribute or item holds; None where none is seen to read it."""
+    written = unparsed(target)
+    for each in own(loop, type(target)):
+        if isinstance(each.ctx, ast.Load) and unparsed(each) == written and rare_suite(module, loop, each) is None:
+            use = _of_expression(module, each, f"'{written}'")
+            if use is not None:
+                return use
+    return None
 
 
 def use_in_passes(module: Module, loop: Loop, node: ast.expr, what: str = "its value") -> Use | None:
