@@ -227,6 +227,36 @@ SIZES = """\
 nn.Sequential(*[nn.Linear(one, two) for one, two in zip([states, hidden], [hidden, actions])])"""
 
 
+BY_DEFAULT = (
+    acting(LAYERS)
+    .replace("states, actions, hidden)", "states, hidden, actions=actions)")
+    .replace("(states, actions, 256)", "(states, 256)")
+    .replace("import torch\n", "import torch\nactions = gym.make('Walker-v1').action_space.shape[0]\n", 1)
+    .replace("actions = env.action_space.shape[0]\n", "")
+)
+
+
+STARTED = """\
+def start(states, actions):
+    return Player(states, actions)
+
+
+"""
+
+
+def owned(makes: str, more: str = "") -> str:
+    """The same, where the network is made by the constructor of an object."""
+    owner = """\
+class Player:
+    def __init__(self, states, actions):
+        self.model = Agent(states, actions, 256).cuda()
+
+
+"""
+    made = f"{owner}{more}model = {makes}.model\n"
+    return acting(LAYERS).replace("model = Agent(states, actions, 256).cuda()\n", made)
+
+
 @pytest.mark.parametrize(
     ("text", "operations"),
     [
@@ -245,6 +275,9 @@ nn.Sequential(*[nn.Linear(one, two) for one, two in zip([states, hidden], [hidde
             "1 billion",
             id="the space is given to the network",
         ),
+        pytest.param(owned("Player(states, actions)"), "1 billion", id="sizes that a constructor hands on"),
+        pytest.param(owned("start(states, actions)", STARTED), "1 billion", id="sizes that two functions hand on"),
+        pytest.param(BY_DEFAULT, "1 billion", id="a size that is a parameter's default"),
     ],
 )
 def test_a_network_that_acts_in_an_environment_of_gym_is_small(text: str, operations: str, tmp_path: Path) -> None:
@@ -297,6 +330,8 @@ walker = Walker()"""
         pytest.param(acting(LAYERS).replace("import gym\n", "import gym\nimport isaacgym\n"), id="thousands at once"),
         pytest.param(acting(LAYERS.replace("states, hidden", "states, 65536")), id="a wide network"),
         pytest.param(acting(LAYERS).replace("import gym\n", "import simulation as gym\n"), id="another package"),
+        pytest.param(owned("Player(int(input()), actions)"), id="another size that a constructor hands on"),
+        pytest.param(owned("Player(65536, actions)", "other = Player(states, actions)\n"), id="two objects of a class"),
     ],
 )
 def test_networks_for_environments_are_compiled_where_their_size_is_not_known(text: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the only statement that binds a name gives it."""
+"""What the only statement that binds a name gives it, or the only call that fills a parameter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.cost.definitions import binding
+from codemods.facts.cost.definitions import binding, origin
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,49 @@ def test_the_only_statement(text: str, expected: str | None) -> None:
     bound = binding(known.flow, name)
 
     assert (bound and ast.unparse(bound)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("x = y = 1\nz = f()\nuse(z)", "f()", id="one statement"),
+        pytest.param("x = f()\ny = x\nuse(y)", "f()", id="a name of a name"),
+        pytest.param("def g(x):\n    use(x)\ng(f())", "f()", id="a parameter"),
+        pytest.param("def g(x):\n    use(x)\ng(x=f())", "f()", id="a parameter, by its name"),
+        pytest.param(
+            "class A:\n    def __init__(self, x):\n        use(x)\ndef main(x):\n    A(x)\nmain(f())",
+            "f()",
+            id="a parameter of a constructor, which a parameter fills",
+        ),
+        pytest.param(
+            "x = f()\ndef g(x=x):\n    pass\nuse(x)", "f()", id="beside a parameter that it is the default of"
+        ),
+        pytest.param("def g(x):\n    use(x)\ng(f())\ng(h())", None, id="two calls"),
+        pytest.param("def g(x):\n    use(x)\nregister(g)\ng(f())", None, id="others may call it"),
+        pytest.param(
+            "def g(x):\n    x = x + 1\n    x += 1\n    use(x)\ng(f())", None, id="a parameter that is bound anew"
+        ),
+        pytest.param("def g(x=1):\n    use(x)\ng()", None, id="nothing is given"),
+        pytest.param("def g(x):\n    use(x)\ng(*f())", None, id="arguments that are unpacked"),
+        pytest.param("x = y\ny = x\nuse(x)", None, id="two names of each other"),
+    ],
+)
+def test_what_only_names_hand_on(text: str, expected: str | None) -> None:
+    known = script(text)
+    (call,) = [each for each in known.module.nodes(ast.Call) if ast.unparse(each.func) == "use"]
+    (name,) = call.args
+    assert isinstance(name, ast.Name)
+    found = origin(known.flow, name)
+
+    assert (found and ast.unparse(found)) == expected
+
+
+def test_a_default_is_read_around_its_function() -> None:
+    known = script("x = 1\ndef g(x=x):\n    pass\n")
+    (function,) = known.module.nodes(ast.FunctionDef)
+    (default,) = function.args.defaults
+    assert isinstance(default, ast.Name)
+    bound = binding(known.flow, default)
+
+    assert bound is not None
+    assert ast.unparse(bound) == "1"

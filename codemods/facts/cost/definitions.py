@@ -1,14 +1,17 @@
-"""What the only statement that binds a name gives it."""
+"""What the only statement that binds a name gives it, or the only call that fills a parameter."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
+from codemods.dataflow.source import walk
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
 
 
 def binding(flow: Flow, name: ast.Name) -> ast.expr | None:
@@ -16,7 +19,7 @@ def binding(flow: Flow, name: ast.Name) -> ast.expr | None:
     module = next((each for each in flow.modules if each.holds(name)), None)
     if module is None:
         return None
-    function = module.function(name)
+    function = _scope(module, name)
     for scope in (function, None) if function is not None else (None,):
         bound = [
             each
@@ -28,6 +31,39 @@ def binding(flow: Flow, name: ast.Name) -> ast.expr | None:
         if bound or (scope is not None and name.id in signature(scope).names):
             return None
     return None
+
+
+def origin(flow: Flow, name: ast.Name) -> ast.expr | None:
+    """What a name holds at last, where only names hand it on: by assignments, or as arguments of their only calls."""
+
+    def handed_on(node: ast.expr) -> list[ast.expr]:
+        before = binding(flow, node) or _argument(flow, node) if isinstance(node, ast.Name) else None
+        return [] if before is None else [before]
+
+    starts: list[ast.expr] = [name]
+    found = list(closure(starts, handed_on))[-1]
+    return None if handed_on(found) or isinstance(found, ast.Name) else found
+
+
+def _argument(flow: Flow, name: ast.Name) -> ast.expr | None:
+    """What the only call of its function gives a parameter that the function leaves as it is."""
+    module = next((each for each in flow.modules if each.holds(name)), None)
+    function = _scope(module, name) if module is not None else None
+    if module is None or function is None or name.id not in signature(function).names or flow.escapes(function):
+        return None
+    stores = (each for each in module.nodes(ast.Name) if each.id == name.id and not isinstance(each.ctx, ast.Load))
+    calls = flow.callers(function)
+    if len(calls) != 1 or any(module.function(each) is function for each in stores):
+        return None
+    bound = flow.bind(function, calls[0])
+    return bound.get(name.id) if bound.is_whole else None
+
+
+def _scope(module: Module, name: ast.Name) -> Callee | None:
+    """The function whose names an expression reads: what a parameter is by default is read around its function."""
+    function = module.function(name)
+    is_default = function is not None and any(each is name for each in walk(function.args))
+    return module.function(function) if function is not None and is_default else function
 
 
 def _given(statement: ast.stmt, name: ast.Name) -> ast.expr | None:

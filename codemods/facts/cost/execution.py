@@ -38,7 +38,7 @@ from codemods.facts.cost.amounts import (
     is_long,
 )
 from codemods.facts.cost.arithmetic import apply, operate
-from codemods.facts.cost.definitions import binding
+from codemods.facts.cost.definitions import binding, origin
 from codemods.facts.cost.spaces import Spaces
 from codemods.facts.cost.statements import ADDING, NotKnownError, Statements
 from codemods.facts.workers.arguments import click_options, options
@@ -244,7 +244,7 @@ class Execution:
 
     def _free(self, node: ast.expr) -> Any:  # noqa: ANN401
         """What an expression comes to by what the flow knows, or by the one statement that binds the name."""
-        bound = binding(self._flow, node) if self._spaces.are_used and isinstance(node, ast.Name) else None
+        bound = origin(self._flow, node) if self._spaces.are_used and isinstance(node, ast.Name) else None
         values = without_none(self._flow.values(node))
         if bound is not None and len(values) == 1 and self._spaces.are_asked_for(bound):
             return self._elsewhere(bound)
