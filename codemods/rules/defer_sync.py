@@ -50,11 +50,12 @@ class DeferSync(Codemod):
 
     When it is left:
         The number is needed in each iteration: it is printed, shown by a progress bar, compared, returned, also by a
-        function that trains on one batch (``total += step(batch)``), or kept where the loop reads it, in a NumPy array,
-        in a list that may grow very long, or in a list or tensor that is not a new one before the loop. The iteration
-        waits for the device anyway. The loop reads a clock, which would show when work was queued and no longer when it
-        was done. Other functions, or code after an exception, may see the sum. It starts from something else
-        than a number that is written out. The device may be one that has no floats of 64 bits.
+        function that trains on one batch (``total += step(batch)``), or kept where the loop reads it, in a NumPy
+        array, in a list that may grow very long, or in a list or tensor that is not a new one before the loop. The
+        iteration waits for the device anyway, with no backward between that and the sum. The loop reads a clock,
+        which would show when work was queued and no longer when it was done. Other functions, or code after an
+        exception, may see the sum. It starts from something else than a number that is written out. The device may be
+        one that has no floats of 64 bits.
 
     Results:
         The same sums, lists and tensors, bit for bit, on the host wherever the script reads them. A count that was a

@@ -302,3 +302,64 @@ def test_a_list_holds_tensors_of_any_device() -> None:
     head = head.replace("    s, n, size = 0.0, 0, 8\n", "    s, n = [], 0\n")
 
     assert found("s.append(loss.item())", head)[0].startswith("s: ")
+
+
+ITERATION = """\
+import torch
+from torch import nn
+model = nn.Linear(4, 2).cuda()
+criterion = nn.CrossEntropyLoss()
+def differentiate(loss):
+    loss.backward()
+s = 0.0
+for x, y in batches:
+    out = model(x.cuda())
+    loss = criterion(out, y.cuda())
+{lines}print(s)
+"""
+WAITS = "each iteration waits for the device anyway (line {})"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param(
+            "print(out.cpu())\nloss.backward()\ns += loss.item()", "s: floats", id="it waits before a backward"
+        ),
+        pytest.param(
+            "s += loss.item()\nloss.backward()\nprint(out.cpu())", "s: floats", id="it waits after a backward"
+        ),
+        pytest.param(
+            "with torch.no_grad():\n    print(out.cpu())\ndifferentiate(loss)\ns += loss.item()",
+            "s: floats",
+            id="it waits in a block, before a function that differentiates",
+        ),
+        pytest.param(
+            "if out.sum() > 0:\n    y = x\nloss.backward()\ns += loss.item()", "s: floats", id="it decides before that"
+        ),
+        pytest.param(
+            "print(out.cpu())\ns += loss.item()\nloss.backward()", WAITS.format(11), id="it waits beside, before"
+        ),
+        pytest.param(
+            "loss.backward()\nprint(out.cpu())\ns += loss.item()", WAITS.format(12), id="it waits beside, after"
+        ),
+        pytest.param(
+            "print(out.cpu())\nloss.backward()\ns += loss.item()\nprint(out.cpu())",
+            WAITS.format(14),
+            id="on both sides",
+        ),
+        pytest.param(
+            "s += loss.item()\nprint(out.cpu())\nloss.backward()\ns += loss.item()",
+            WAITS.format(12),
+            id="it adds on both sides",
+        ),
+    ],
+)
+def test_a_sum_is_worth_it_where_a_backward_lies_between_it_and_another_wait(lines: str, expected: str) -> None:
+    inside = "".join(f"    {each}\n" for each in lines.splitlines())
+    known = script(ITERATION.format(lines=inside))
+
+    assert [
+        each.words.said(known.module).text if isinstance(each, Reason) else f"{each.total.name}: floats"
+        for _, each in outcomes(known)
+    ] == [expected]

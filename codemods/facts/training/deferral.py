@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import decorators
@@ -19,6 +20,7 @@ from codemods.facts.training.apart import other_device, why_apart
 from codemods.facts.training.deferred_copies import Copy, DeferredCopy, copied
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
+from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.facts.training.number_uses import use_in_passes, use_of_sum, why_needed
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.sums import Deferral
@@ -189,6 +191,25 @@ def _obstacle_of_script(script: Script) -> Reason | None:
     return capture(script)
 
 
+def _without_blocks(statements: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """The statements, with what a ``with`` enters and those within in its place."""
+    for each in statements:
+        if isinstance(each, ast.With):
+            yield from each.items
+            yield from _without_blocks(each.body)
+        else:
+            yield each
+
+
+def _differentiates(flow: Flow, statement: ast.AST) -> bool:
+    """Whether a statement calls ``backward()``, itself or in the functions of the project that it calls."""
+    for call in own(statement, ast.Call):
+        inner = (each for function in called_functions(flow, call) for each in walk(function))
+        if is_backward(flow, call) or any(isinstance(each, ast.Call) and is_backward(flow, each) for each in inner):
+            return True
+    return False
+
+
 def _outermost(readings: list[Reading]) -> list[Reading]:
     """The readings that are no part of others: ``float(loss.item())`` is one."""
     inner = {each for one in readings for each in walk(one.node) if each is not one.node}
@@ -238,8 +259,9 @@ class _Iteration:
         reasons = {each: obstacle or self._why_not(each) for each in deferrals}
         if obstacle is None:
             deferred = [each for each, reason in reasons.items() if reason is None]
-            anyway = self._waits_anyway(deferred) or self._times(deferred)
-            reasons.update(dict.fromkeys(deferred, anyway))
+            timed = self._times(deferred)
+            waiting = list(self._other_waits(deferred))
+            reasons.update({each: self._why_in_vain(each, waiting) or timed for each in deferred})
         return reasons, others
 
     def _inner(self, deferral: Deferral) -> Sequence[Deferral]:
@@ -334,12 +356,34 @@ class _Iteration:
             return Reason("rounds-otherwise", text, (at(self._module, function),))
         return None
 
-    def _waits_anyway(self, deferred: list[Deferral]) -> Reason | None:
-        """Where each iteration waits for the device even if these sums stay there."""
+    def _other_waits(self, deferred: list[Deferral]) -> Iterator[tuple[int, Module, ast.expr]]:
+        """Where each iteration waits for the device even if these sums stay there, and in which of its statements."""
         stays = {each for one in deferred for taken in one.readings for each in walk(taken.node)}
-        statements = [self.loop.test, *self.loop.body] if isinstance(self.loop, ast.While) else self.loop.body
-        for module, node in waits(self._flow, self._module, statements):
-            if node in stays:
+        for number, statement in enumerate(self._statements):
+            for module, node in waits(self._flow, self._module, [statement]):
+                if node not in stays:
+                    yield number, module, node
+
+    @cached_property
+    def _statements(self) -> Sequence[ast.AST]:
+        """What runs in each pass, in this order."""
+        body = list(_without_blocks(self.loop.body))
+        return [self.loop.test, *body] if isinstance(self.loop, ast.While) else body
+
+    @cached_property
+    def _backwards(self) -> Sequence[int]:
+        """Which of the statements differentiate a loss."""
+        return [number for number, each in enumerate(self._statements) if _differentiates(self._flow, each)]
+
+    def _why_in_vain(self, deferral: Deferral, others: Sequence[tuple[int, Module, ast.expr]]) -> Reason | None:
+        """Where the iteration waits for the device anyway, if no backward lies between that and what adds to the sum.
+
+        Where one does, the host goes on while the device computes gradients: to the next batch, or to the optimizer.
+        """
+        nodes = [each.node for each in deferral.readings]
+        own_numbers = [number for number, each in enumerate(self._statements) if not set(walk(each)).isdisjoint(nodes)]
+        for other, module, node in others:
+            if all(any(min(other, each) < one < max(other, each) for one in self._backwards) for each in own_numbers):
                 continue
             text, place = f"each iteration waits for the device anyway ({HERE})", (at(module, node),)
             function = module.function(node)
