@@ -2327,6 +2327,34 @@ for x in torch.randn(3, 8, 3, 32, 32):
     check_rewrites(NoGradEval, code, code.replace(once, f"    with torch.no_grad():\n    {once}"))
 
 
+def test_rewrites_what_a_model_computes_that_was_saved_as_a_whole() -> None:
+    code = """\
+import torch
+
+net = torch.load("net.pt", weights_only=False)
+net.eval()
+net = net.cuda()
+for x in torch.randn(3, 8, 4):
+    print(net(x.cuda()).argmax(1))
+"""
+    once = "    print(net(x.cuda()).argmax(1))\n"
+    check_rewrites(NoGradEval, code, code.replace(once, f"    with torch.no_grad():\n    {once}"))
+
+
+def test_is_silent_about_a_model_from_a_file_that_is_trained() -> None:
+    code = """\
+import torch
+
+net = torch.load("net.pt", weights_only=False)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(3, 8, 4):
+    optimizer.zero_grad()
+    net(x).sum().backward()
+    optimizer.step()
+"""
+    check_silent(NoGradEval, code)
+
+
 BESIDE = """\
 import torch
 from torch import nn

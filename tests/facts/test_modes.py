@@ -74,6 +74,25 @@ def test_a_method_that_runs_no_layers_is_neither() -> None:
     assert not modes.runs_without(call)
 
 
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        pytest.param("net = torch.load('net.pt')\nnet(x)", True, id="what was saved is called"),
+        pytest.param("net = torch.load('net.pt')\nnet.eval()\nnet = net.cuda()\nnet(x)", True, id="and moved"),
+        pytest.param("net = torch.jit.load('net.pt').cuda()\nnet.eval()\nnet(x)", True, id="TorchScript"),
+        pytest.param("saved = torch.load('all.pt')\nread = saved.get('read')\nread(x)", False, id="an item is called"),
+        pytest.param(
+            "saved = torch.load('all.pt')\nsaved.eval()\nread = saved.get('read')\nread(x)", False, id="a method's"
+        ),
+        pytest.param("x = torch.load('x.pt')\nx.cuda()", False, id="a tensor is moved"),
+    ],
+)
+def test_a_model_that_is_loaded_from_a_file(code: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    modes, call = last_call(code)
+
+    assert modes.calls(call) is expected
+
+
 @pytest.mark.parametrize("use", ["eval()", "train()", "parameters()"])
 def test_what_is_used_as_only_a_model_is_is_one(use: str) -> None:
     modes, call = last_call(f"from library import make\nthing = make()\nthing.{use}\nthing(x)")

@@ -26,6 +26,8 @@ _USES = frozenset({"eval", "train", "parameters"})
 _SET = frozenset({"torch.set_grad_enabled"})
 _ON = frozenset({"torch.enable_grad", "torch.set_grad_enabled"})
 _OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
+_LOADS = frozenset({"torch.load", "torch.jit.load"})
+"""What may return a whole model."""
 
 
 class Modes:
@@ -76,6 +78,8 @@ class Modes:
         return self._computing[key]
 
     def _is_model(self, value: Value, node: ast.expr) -> bool:
+        if _is_loaded(value):  # of all that a file holds, a model is called
+            return value.name in _LOADS or unparsed(node) in self._loaded_models
         return kind(self._flow, value) is Kind.MODEL or (value, _text(value, node)) in self._used_as_models
 
     @cached_property
@@ -92,10 +96,22 @@ class Modes:
                     found.update((each, _text(each, call.func.value)) for each in values if self._is_opaque(each))
         return frozenset(found)
 
+    @cached_property
+    def _loaded_models(self) -> frozenset[str]:
+        """How that is written which ``torch.load()`` returns and the code uses as a model: ``model = model.cuda()``."""
+        return frozenset(
+            unparsed(call.func.value)
+            for module in self._modules
+            for call in module.nodes(ast.Call)
+            if isinstance(call.func, ast.Attribute) and call.func.attr in _USES and not arguments_of(call)
+            if any(map(_is_loaded, self._flow.values(call.func.value)))
+        )
+
     def _is_opaque(self, value: Value) -> bool:
         """Whether the value may be a model for all that is known."""
         if isinstance(value, Made):
-            return kind(self._flow, value) is None and not value.name.startswith(("torch.", "builtins."))
+            is_other = not value.name.startswith(("torch.", "builtins."))
+            return kind(self._flow, value) is None and (is_other or _is_loaded(value))
         return isinstance(value, Unknown) or (
             isinstance(value, Method) and value.site is None and value.name not in MODULE_METHODS
         )
@@ -235,6 +251,11 @@ def is_unit_test(module: Module, function: Callee) -> bool:
 def is_named(flow: Flow, node: ast.expr, names: frozenset[str]) -> bool:
     """Whether the expression is, or was made by, one of the library's things of these names."""
     return any(isinstance(each, (Made, External)) and each.name in names for each in flow.values(node))
+
+
+def _is_loaded(value: Value) -> bool:
+    """Whether ``torch.load()`` has made it, or a method of what that has made: ``torch.load(path).cuda()``."""
+    return isinstance(value, Made) and value.name.removesuffix("(…)") in _LOADS
 
 
 def _text(value: Value, node: ast.expr) -> str:
