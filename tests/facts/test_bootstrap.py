@@ -138,3 +138,15 @@ def test_a_function_that_only_calls_itself_estimates_nothing() -> None:
     phases = Phases(known)
 
     assert [bootstrapped(phases, each) for each in phases.all] == [None]
+
+
+def test_a_loss_may_be_computed_before_another_backward() -> None:
+    body = """\
+goal = (r + 0.9 * target(n).max(1)[0]).detach()
+other = alone(s).sum()
+loss = F.mse_loss(q(s), {})
+other.backward()
+loss.backward()"""
+
+    assert hazards(body.format("goal")) == [None, "goal"]
+    assert hazards(body.format("r")) == [None, None]

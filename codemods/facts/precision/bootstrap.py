@@ -83,7 +83,7 @@ def _learning_values(phases: Phases) -> Mapping[ast.Call, Hazard]:
 
 
 def _of_phase(phases: Phases, phase: Phase, results: _Results) -> Hazard | None:
-    for module, part in phases.reach.code(phase.module, phase.code):
+    for module, part in phases.reach.code(phase.module, phase.code or _before(phase)):
         scope = part if isinstance(part, FUNCTIONS) else module.function(part)
         values = _Values(phases, module, scope, results)
         for node, one, other in _regressions(phases, part):
@@ -94,6 +94,12 @@ def _of_phase(phases: Phases, phase: Phase, results: _Results) -> Hazard | None:
                 text = f"{module.code(one if sides[0].is_target else other)} {_WHAT}"
                 return Hazard(module, node, text, remedy=_REMEDY, code="bootstrapped-target")
     return None
+
+
+def _before(phase: Phase) -> Sequence[ast.stmt]:
+    """What runs before a backward in its suite: the loss may be computed before another backward."""
+    suite = phase.module.suite(phase.statement)
+    return suite[: next(at for at, each in enumerate(suite) if each is phase.statement)]
 
 
 def _regressions(phases: Phases, part: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
