@@ -235,7 +235,7 @@ class Arrays:
             return Array(same_float([inner]), is_new=True, is_dense=True)
         is_dense = is_laid_out(func.attr, inner)
         if func.attr in VIEW_METHODS:
-            return inner._replace(has_axes=func.attr == "ravel", is_dense=is_dense)
+            return inner._replace(has_axes=_gives_axes(func.attr, call.args), is_dense=is_dense)
         return inner._replace(is_new=True, owner=None, is_dense=True, is_locked=False)
 
     # Operators, items, names.
@@ -398,3 +398,17 @@ class Arrays:
 def _method_name(node: ast.expr) -> str:
     is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     return node.func.attr if is_method else ""  # type: ignore[attr-defined]
+
+
+def _gives_axes(method: str, arguments: list[ast.expr]) -> bool:
+    """Whether what a method returns is surely no single number: ``a.ravel()``, ``a.reshape(-1, 1)``."""
+    if method != "reshape":
+        return method == "ravel"
+    is_unpacked = any(isinstance(each, ast.Starred) for each in arguments)
+    sizes = [_as_number(each) for each in arguments]
+    return not is_unpacked and (len(sizes) > 1 or (len(sizes) == 1 and not is_no_shape(sizes[0])))
+
+
+def _as_number(size: ast.expr) -> ast.expr:
+    """``1`` of ``-1``."""
+    return size.operand if isinstance(size, ast.UnaryOp) else size
