@@ -45,3 +45,27 @@ def test_the_uses_that_need_32_bits(use: str, harmless: bool) -> None:  # noqa: 
     escapes = [ast.unparse(each.target) for each in uses.escapes(block)]
 
     assert escapes == ([] if harmless else ["y"])
+
+
+@pytest.mark.parametrize(
+    ("between", "is_another"),
+    [
+        pytest.param("y = 1", True, id="it gets another value"),
+        pytest.param("with torch.no_grad():\n    y = 1", True, id="it gets another value in a block of torch's"),
+        pytest.param(
+            "with torch.no_grad(), torch.autocast('cpu'):\n    y = 1",
+            True,
+            id="it gets one in a block of two of torch's",
+        ),
+        pytest.param(
+            "with contextlib.suppress(OSError):\n    y = open(x)", False, id="the block may hide that it gets none"
+        ),
+        pytest.param("if x:\n    y = 1", False, id="perhaps it gets another value"),
+    ],
+)
+def test_a_name_may_hold_something_else_by_then(between: str, is_another: bool) -> None:  # noqa: FBT001 - the same
+    found, statements = known(f"import contextlib\ny = model(x)\n{between}\nlibrary(y)\n")
+    block = (statements[1],)
+    uses = Uses(found.flow, found.module, frozenset(ast.walk(block[0])))
+
+    assert [ast.unparse(each.target) for each in uses.escapes(block)] == ([] if is_another else ["y"])

@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.values import library_names
 from codemods.facts.precision.tolerance import Tolerance
 from codemods.facts.reach import own, project_functions, stores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -148,7 +149,7 @@ class Uses:
         here = self.module.statement(node)
         while True:
             suite = self.module.suite(here)
-            between = [each for each in suite[: suite.index(here)] if each.lineno > line]
+            between = self._always_run([each for each in suite[: suite.index(here)] if each.lineno > line])
             if any(isinstance(each, (ast.Assign, ast.For)) and text in _certainly_written(each) for each in between):
                 return True
             parent = self.module.parent(here)
@@ -157,6 +158,18 @@ class Uses:
             if not isinstance(parent, ast.stmt) or isinstance(parent, (*FUNCTIONS, ast.ClassDef)):
                 return False
             here = parent
+
+    def _always_run(self, suite: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+        """The statements, and those in blocks of torch's among them: ``with torch.no_grad():`` hides no failure."""
+        for each in suite:
+            yield each
+            if isinstance(each, ast.With) and all(self._is_of_torch(item.context_expr) for item in each.items):
+                yield from self._always_run(each.body)
+
+    def _is_of_torch(self, context: ast.expr) -> bool:
+        made = context.func if isinstance(context, ast.Call) else context
+        names = library_names(self.flow.values(made))
+        return bool(names) and all(each.startswith("torch.") for each in names)
 
     def _is_inside(self, node: ast.AST) -> bool:
         return node in self.inside or any(each in self.inside for each in self.module.ancestors(node))
