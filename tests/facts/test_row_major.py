@@ -21,6 +21,9 @@ class Net(nn.Module):
         self.fc = nn.Linear(8, 10)
         self.head = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
         self.body = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU())
+        self.score = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Conv2d(8, 1, 3), nn.Sigmoid())
+        self.gray = nn.ConvTranspose2d(8, out_channels=1, kernel_size=2)
+        self.some = nn.Conv2d(8, width, 3)
 
     def forward(self, x):
         x = self.conv(x)
@@ -50,6 +53,8 @@ def holds(expression: str) -> bool:
         "F.adaptive_avg_pool2d(x, (1, 1))",
         "self.fc(torch.flatten(self.pool(x), 1))",
         "self.head(x)",
+        "self.score(x)",
+        "self.gray(x)",
         "F.relu(self.fc(x))",
         "self.fc(x) + self.fc(x)",
         "torch.cat([self.fc(x), self.fc(x)], 1)",
@@ -69,6 +74,7 @@ def test_vectors_lie_row_by_row(expression: str) -> None:
         "F.relu(x)",
         "self.conv(x)",
         "self.body(x)",
+        "self.some(x)",
         "x.flatten(2)",
         "x.view(2, 4, 2, -1)",
         "x.view(sizes)",

@@ -38,6 +38,7 @@ _MOST = 2
 """Dimensions of a tensor that has no rows and columns of an image any more."""
 _VECTORS = frozenset({"torch.nn.Linear", "torch.nn.LazyLinear", "torch.nn.Embedding", "torch.nn.BatchNorm1d"})
 """Layers whose results are new and lie row by row, whatever they are given."""
+_CONVOLUTIONS = frozenset({"torch.nn.Conv2d", "torch.nn.ConvTranspose2d"})
 _MAKES = frozenset(
     f"torch.{name}" for name in ("zeros", "ones", "full", "rand", "randn", "randint", "arange", "tensor", "linspace")
 )
@@ -154,7 +155,14 @@ class RowMajor:
             return made is not None and len(made.args) == 1 and _is_one(made.args[0])
         if name == "Sequential":
             return self._sequence_holds(layer, call)
+        if layer.name in _CONVOLUTIONS:
+            return made is not None and self._gives_one_channel(made)
         return layer.name in _KEEPING and call is not None and bool(call.args) and self.holds(call.args[0])
+
+    def _gives_one_channel(self, made: ast.Call) -> bool:
+        """Whether a convolution computes images of one channel, of which both layouts are the same: a score."""
+        channels = argument_of(made, "out_channels", 1)
+        return channels is not None and self.flow.values(channels) == frozenset({Literal("1")})
 
     def _sequence_holds(self, layer: Value, call: ast.Call | None) -> bool:
         """Whether the last layers of ``nn.Sequential(…)`` leave it so."""
