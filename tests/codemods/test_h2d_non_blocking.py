@@ -1837,6 +1837,43 @@ def test_a_loader_of_callers_that_are_not_seen_is_left_where(code: str) -> None:
     assert {site.code for site in run(H2dNonBlocking, code).sites} == {"unknown-batch"}
 
 
+TASK = """\
+parser = argparse.ArgumentParser()
+parser.add_argument("--task")
+args = parser.parse_args()
+"""
+NEW_OR_FROM_ABOVE = """\
+batches = iter(loader)
+_, goal = next(batches)
+for step in range(1000):
+    x, y = next(batches)
+    if args.task == "same":
+        goal = y.clone()
+    elif args.task == "next":
+        goal = y + 1
+    goal = goal.cuda()
+"""
+IN_THE_LOOP = "what the loop moves was made on the host (line {}), not in pinned memory, or came before the loop"
+
+
+def test_what_the_loop_makes_is_not_the_batch_from_above_the_loop() -> None:
+    leaves(TASK + NEW_OR_FROM_ABOVE, IN_THE_LOOP.format(19))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("y.clone()", "y", id="one branch hands on the batch itself"),
+        pytest.param(
+            "    if args", "    x, goal = next(batches)\n    if args", id="the loop takes it from a batch, too"
+        ),
+    ],
+)
+def test_a_batch_that_the_loop_moves_in_some_passes_gains(old: str, new: str) -> None:
+    code = TASK + NEW_OR_FROM_ABOVE.replace(old, new, 1)
+    rewrites(code, code.replace("goal.cuda()", "goal.cuda(non_blocking=True)"))
+
+
 def test_what_is_on_the_device_already_is_not_mentioned() -> None:
     code = """\
 from torch.utils.data import DataLoader

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
 from codemods.dataflow.values import (
     Batch,
     Choice,
@@ -29,6 +29,7 @@ from codemods.facts.devices.writes import why_written
 from codemods.facts.loops import loop_around
 from codemods.facts.loops import place as place_of
 from codemods.facts.reach import own
+from codemods.facts.reaching import targets
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.diagnostics import reads_clock
 from codemods.library.kinds import Kind, described, may
@@ -156,6 +157,10 @@ def why_blocking(script: Script, move: Transfer) -> Reason | None:
             return Reason("converted-on-host", text, places, "move the batch itself")
         text = f"what is moved was made from the batch on the host{hole}, and is not in pinned memory"
         return Reason("converted-on-host", text, places)
+    made = _made_in_loop(script, move)
+    if made is not None:
+        text = f"what the loop moves was made on the host ({HERE}), not in pinned memory, or came before the loop"
+        return Reason("converted-on-host", text, (at(move.module, made),))
     if move.device.kind is DeviceKind.UNKNOWN:
         return Reason("unknown-device", f"the device is not known: {move.device.reason}")
     if not move.may_reach_cuda:
@@ -169,6 +174,36 @@ def why_blocking(script: Script, move: Transfer) -> Reason | None:
         or why_not_ordered(script.flow, move.module, move.call)
         or _why_timed(script, move)
     )
+
+
+def _made_in_loop(script: Script, move: Transfer) -> ast.expr | None:
+    """What the loop around the copy makes anew in each pass, where no batch but one from above the loop is moved.
+
+    ``if a: x = x0.clone()`` and ``elif b: x = one_hot(x0)``: where neither is so, ``x`` is what it was above the loop.
+    """
+    module, name = move.module, move.moved
+    around = next((each for each in module.ancestors(move.call) if isinstance(each, (*LOOPS, *FUNCTIONS))), None)
+    if not isinstance(name, ast.Name) or not isinstance(around, LOOPS):
+        return None
+    bound = targets(module.function(name) or module.tree).of(name)
+    inside = set(walk(around))
+    made: list[ast.expr] = []
+    for target in bound or ():
+        statement = module.statement(target)
+        if target not in inside or statement is module.statement(move.call):
+            continue
+        if not isinstance(statement, ast.Assign) or target not in statement.targets:
+            return None
+        if not _is_made_on_host(script, statement.value):
+            return None
+        made.append(statement.value)
+    return made[0] if made else None
+
+
+def _is_made_on_host(script: Script, node: ast.expr) -> bool:
+    """Whether it is surely a new tensor on the host, and so in no pinned memory."""
+    values = without_none(script.flow.values(node))
+    return bool(values) and all(isinstance(each, HostTensor) for each in values)
 
 
 def _why_timed(script: Script, move: Transfer) -> Reason | None:
