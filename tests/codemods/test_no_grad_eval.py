@@ -3236,3 +3236,57 @@ print(evaluate(model, Process(), torch.zeros(8, 3).cuda()))
         with_gradients,
         with_gradients.replace("def evaluate", "@torch.no_grad()\ndef evaluate"),
     )
+
+
+SELF_TRAINED = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Agent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score = nn.Linear(4, 1)
+        self.optimizer = torch.optim.Adam(self.parameters())
+
+    def value(self, x):
+        return self.score(x)
+
+    def learn(self, seen, reward, later):
+        goal = reward + 0.9 * self.value(later)
+        gain = goal - self.value(seen)
+        loss = F.mse_loss(self.value(seen), goal.detach()) * gain.mean().detach()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+agent = Agent()
+for seen, reward, later in episodes:
+    agent.learn(seen, reward, later)
+"""
+GOALS = """\
+        goal = reward + 0.9 * self.value(later)
+        gain = goal - self.value(seen)
+"""
+
+
+def test_a_model_that_trains_itself_computes_its_targets_without_gradients() -> None:
+    after = SELF_TRAINED.replace(GOALS, "        with torch.no_grad():\n" + GOALS.replace("        ", 12 * " "))
+
+    check_rewrites(NoGradEval, SELF_TRAINED, after)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(".detach()", "", id="with their graph"),
+        pytest.param(".mean().detach()", ".mean()", id="one that is made of both is differentiated"),
+        pytest.param(
+            "        loss =", "        self.goal, self.gain = goal, gain\n        loss =", id="the model keeps them"
+        ),
+    ],
+)
+def test_a_model_that_trains_itself_keeps_the_graphs_it_needs(old: str, new: str) -> None:
+    check_silent(NoGradEval, SELF_TRAINED.replace(old, new))

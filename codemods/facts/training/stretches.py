@@ -17,7 +17,7 @@ from codemods.facts.reason import HERE, Reason
 from codemods.facts.training.chosen_training import branch_of, conditions
 from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.iterations import own
-from codemods.facts.training.modes import functions_of, is_no_evaluation
+from codemods.facts.training.modes import functions_of, is_models_method, is_no_evaluation
 from codemods.facts.training.volatile import is_volatile
 from codemods.library.kinds import MODULE_METHODS, computes_loss
 
@@ -99,7 +99,9 @@ class Stretches:
         return any(getattr(each, "name", "") == _FORWARD for call in calls for each in self._flow.called(call))
 
     def _is_no_place(self, module: Module, function: Callee) -> bool:
-        return is_no_evaluation(self._flow, module, function)
+        # A model's methods serve its training, but the one that trains it stands where other code does.
+        trains_itself = is_models_method(self._flow, function) and function in self._iterations.training_functions
+        return is_no_evaluation(self._flow, module, function) and not trains_itself
 
     # Regions after ``model.eval()``.
 
