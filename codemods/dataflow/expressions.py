@@ -26,6 +26,7 @@ from codemods.dataflow.values import (
     Function,
     Instance,
     Literal,
+    Tensor,
     Unknown,
     Value,
     Values,
@@ -235,10 +236,27 @@ class Expressions:
             return self._flow.operation(node, left, right)
         if isinstance(node.op, ast.BitOr):
             self._flow.merge(node, operands)
+        elif isinstance(node.op, ast.Add) and _is_whole(node.left):
+            self._flow.put_all(node, self._appended(left, right))
         else:
             others = frozenset(each for each in operands if isinstance(each, Unknown))
             self._flow.put(node, UNKNOWN_KEY, joined(others, *[self._flow.items(each) for each in containers]))
         return joined(*[self._flow.container(each.name, node) for each in containers])
+
+    def _appended(self, first: Values, right: Values) -> Mapping[object, Values]:
+        """The items of ``(loss,) + outputs``: those of the second tuple stand behind those of the first."""
+        (left,) = first
+        count = len(self._flow.keys(left))
+        found: dict[object, Values] = {place: self._flow.items(left, place) for place in range(count)}
+        for each in right:
+            if isinstance(each, Container) and each.name == "tuple":
+                for key in self._flow.keys(each):
+                    place = key + count if isinstance(key, int) and key + count < _MOST_SPREAD else UNKNOWN_KEY
+                    found[place] = joined(found.get(place, NOTHING), self._flow.items(each, key))
+            else:
+                rest = frozenset({each}) if isinstance(each, (Unknown, Tensor)) else NOTHING
+                found[UNKNOWN_KEY] = joined(found.get(UNKNOWN_KEY, NOTHING), rest)
+        return found
 
     def _compare(self, node: ast.Compare) -> Values:
         parts = joined(self._evaluate(node.left), *[self._evaluate(each) for each in node.comparators])
@@ -372,6 +390,11 @@ class Expressions:
                 return unit.node  # bound by functions alone
             unit = unit.outer
         return None
+
+
+def _is_whole(node: ast.expr) -> bool:
+    """Whether it is a tuple that is written out: each place of it is known."""
+    return isinstance(node, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in node.elts)
 
 
 @kept

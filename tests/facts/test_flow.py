@@ -44,6 +44,17 @@ def case(reason: str, text: str, *expected: str) -> object:
         case("list extend", "x = []\nx.extend((1, 2))\nanswer = x[0]", "1", "2"),
         case("list +=", "x = [1]\nx += [2]\nanswer = x[5]", "2"),
         case("list + list", "x = [1] + [2]\nanswer = x[0]", "1", "2"),
+        case("tuple + tuple: the first", "x = (1, 'a') + (2,)\nanswer = x[0]", "1"),
+        case("tuple + tuple: the last", "x = (1, 'a') + (2,)\nanswer = x[2]", "2"),
+        case("tuple + tuple, unpacked", "a, b, answer = (1,) + ('a', 2)\nanswer = answer", "2"),
+        case("tuple + the start of a tuple", "x = (1, 2, 'a')\nx = (3,) + x[:2]\nanswer = x[0]", "3"),
+        case("tuple + the end of a tuple", "x = (1, 2)\nx = (3,) + x[1:]\nanswer = x[0]", "1", "2", "3"),
+        case("tuple + what is chosen", "y = (1, 2) if c else (3,)\nx = (4,) + y\nanswer = x[1]", "1", "3"),
+        case(
+            "tuple + what a library computes", "import torch\nx = (1,) + torch.ones(2).cuda()\nanswer = x[1]", "moved"
+        ),
+        case("a tuple that is spread + tuple", "a = [3]\nx = (*a, 1) + (2,)\nanswer = x[0]", "1", "2", "3"),
+        case("a tuple that grows in a loop", "x = (1,)\nfor i in y:\n    x = (2,) + x\nanswer = x[0]", "1", "2"),
         case("list times", "x = [1] * 3\nanswer = x[2]", "1"),
         case("if and else", "if c:\n    x = 1\nelse:\n    x = 2\nanswer = x", "1", "2"),
         case("if alone", "x = 1\nif c:\n    x = 2\nanswer = x", "1", "2"),
