@@ -116,6 +116,7 @@ def judge(script: Script, root: Path, findings: Sequence[dict[str, Any]]) -> Out
     programs = {path: census.Program.read(root / path, path) for path in _paths(script)}
     exact = {label: [each for each in findings if _is_at(label, each, programs, 0)] for label in script.labels}
     _leave_to_namesakes(exact, programs)
+    _leave_to_own_labels(exact, programs)
     taken = {id(each) for found in exact.values() for each in found}
     used = set(taken)
     for label in script.labels:
@@ -150,6 +151,50 @@ def _leave_to_namesakes(found: dict[Label, list[dict[str, Any]]], programs: dict
             for each in found[label]
             if not any(first <= program.line(each.get("cell"), each["line"]) <= last for first, last in others)
         ]
+
+
+def _leave_to_own_labels(found: dict[Label, list[dict[str, Any]]], programs: dict[str, census.Program | None]) -> None:
+    """Takes from what only stands in one loop with a finding of no gradients that which is labelled by itself.
+
+    A loop may evaluate in several places, each with a label. What stands at its head, or that of a function, is about
+    all of them.
+    """
+    labels = [each for each in found if each.rule == "no-grad-eval" and each.line]
+    own = {each: _own_lines(each, programs) for each in labels}
+    for label in labels:
+        others = [own[each] for each in labels if each.path == label.path and own[each] != own[label]]
+        mine = [own[label], _heads(label, programs)]
+        found[label] = [
+            each
+            for each in found[label]
+            if any(_touches(each, lines, programs) for lines in mine)
+            or not any(_touches(each, lines, programs) for lines in others)
+        ]
+
+
+def _own_lines(label: Label, programs: dict[str, census.Program | None]) -> tuple[int, int]:
+    """First and last line of the statement that is labelled."""
+    program = programs.get(label.path)
+    return (label.line, label.line) if program is None else _statement(program, program.line(label.cell, label.line))
+
+
+def _heads(label: Label, programs: dict[str, census.Program | None]) -> tuple[int, int]:
+    """The line in which the innermost loop or function around a label starts, twice."""
+    program = programs.get(label.path)
+    first = label.line if program is None else _block(program, program.line(label.cell, label.line))[0]
+    return first, first
+
+
+def _touches(finding: dict[str, Any], lines: tuple[int, int], programs: dict[str, census.Program | None]) -> bool:
+    """Whether a finding has one of the lines, of which the first and the last are given."""
+    program = programs.get(finding["path"])
+    cell = finding.get("cell")
+    first, last = (
+        (finding["line"], finding["end_line"])
+        if program is None
+        else (program.line(cell, finding["line"]), program.line(cell, finding["end_line"]))
+    )
+    return first <= lines[1] and lines[0] <= max(first, last)
 
 
 def _about_all(label: Label, findings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -88,6 +88,20 @@ def test_a_neighbour_with_a_label_of_its_own_does_not_stand_in(tmp_path: Path) -
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "done"),
+    [
+        pytest.param(13, ["rewritten", "silent"], id="at the other label"),
+        pytest.param(11, ["rewritten", "rewritten"], id="at the head of the loop"),
+        pytest.param(12, ["rewritten", "rewritten"], id="at neither"),
+    ],
+)
+def test_a_loop_that_evaluates_in_two_places_has_two_labels(tmp_path: Path, line: int, done: list[str]) -> None:
+    labels = [("no-grad-eval", 13), ("no-grad-eval", 15)]
+
+    assert [each for each, _ in answers(tmp_path, labels, finding("no-grad-eval", line))] == done
+
+
 def test_a_label_in_a_notebook_means_its_cell(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "code", "source": "import torch\nfirst = 1"},
