@@ -126,3 +126,42 @@ def test_what_is_made_of_parameters(expression: str, *, is_made: bool, is_comple
 
     is_real = "norm" in expression or expression == "named" or not is_complex
     assert is_made_of_parameter(known.flow, known.module, answer) is (is_made and is_real)
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        pytest.param("loss = F.mse_loss(x, y)\nloss = loss.masked_select(x > 0).sum()", LOSS, id="computed of itself"),
+        pytest.param("loss = x > y\nloss = F.mse_loss(x, y)", LOSS, id="another thing before"),
+        pytest.param("loss = F.mse_loss(x, y)\nif y is x:\n    loss = x > y", None, id="one of two things"),
+        pytest.param("loss = x > y\nfor each in x:\n    loss = loss + F.mse_loss(each, y)", None, id="by turns"),
+    ],
+)
+def test_a_name_holds_what_it_was_given_last(statements: str, expected: Content | None) -> None:
+    inside = "".join(f"    {each}\n" for each in statements.splitlines())
+    known = script(f"import torch.nn.functional as F\ndef run(x, y):\n{inside}    return loss\n")
+    (name,) = (each.value for each in known.module.nodes(ast.Return))
+
+    assert name is not None
+    assert content(known.flow, known.module, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("returned", "index", "expected"),
+    [
+        pytest.param("F.mse_loss(x, y), x > y", 0, LOSS, id="the first of a pair"),
+        pytest.param("F.mse_loss(x, y), x > y", 1, INTEGERS, id="the second of a pair"),
+        pytest.param("F.mse_loss(x, y), x > y", 2, None, id="there is no third one"),
+        pytest.param("*y, F.mse_loss(x, y)", 1, None, id="below some that are not counted"),
+        pytest.param("x > y", 0, INTEGERS, id="an item of a tensor"),
+    ],
+)
+def test_what_a_function_returns_besides(returned: str, index: int, expected: Content | None) -> None:
+    known = script(
+        f"import torch.nn.functional as F\ndef both(x, y):\n    return {returned}\n"
+        f"def run(x, y):\n    return both(x, y)[{index}]\n"
+    )
+    *_, given = (each.value for each in known.module.nodes(ast.Return))
+
+    assert given is not None
+    assert content(known.flow, known.module, given) == expected

@@ -139,16 +139,23 @@ class _Contents:
         return None
 
     def _named(self, module: Module, name: ast.Name) -> Content | None:
-        """What a name holds, by all statements of its function that give it something."""
+        """What a name holds, by the statements that it has it of, or by all that give it something in its function."""
         function = module.function(name)
         if function is not None and name.id not in names.bound_names(function):
             return None
+        given = reaching(function or module.tree).given(name)
+        reached = _agreed([self.of(module, each) for each in given]) if given else None
+        return reached or self._ever_named(module, name)
+
+    def _ever_named(self, module: Module, name: ast.Name) -> Content | None:
+        """What a name holds, by all statements of its function that give it something."""
+        function = module.function(name)
         stores = [each for each in module.stores.get(name.id, ()) if module.function(each) is function]
         parents = {each: module.parent(each) for each in stores}
         adding = [each.value for each in parents.values() if isinstance(each, ast.AugAssign)]
-        given = [self._given(module, each) for each in stores if not isinstance(parents[each], ast.AugAssign)]
+        held = [self._given(module, each) for each in stores if not isinstance(parents[each], ast.AugAssign)]
         is_passed = isinstance(function, ast.FunctionDef) and name.id in {each.arg for each in function.args.args}
-        found = None if is_passed else _agreed(given)
+        found = None if is_passed else _agreed(held)
         more = [self.of(module, each) for each in adding]
         both = _joined([found, *more])
         return both if found is not None and both is not None and both.floats == found.floats else None
@@ -169,6 +176,10 @@ class _Contents:
 
     def _part(self, module: Module, call: ast.Call, index: int) -> Content | None:
         """One of several tensors that a call returns, or one element of the only one."""
+        functions = self._flow.called(call)
+        if functions:
+            is_all = len(functions) == len(self._flow.values(call.func))
+            return _agreed([self._returned(each, index) for each in functions]) if is_all else None
         given = operands(self._flow, call)
         match parts(self._flow, call):
             case Parts.VALUES_FIRST:
@@ -219,13 +230,24 @@ class _Contents:
         names_format = any(isinstance(each, Literal) and "Tensor" in str(each.value) for each in values)
         return None if names_format else first
 
-    def _returned(self, function: Callee) -> Content | None:
-        """What a function of the project returns, wherever it does."""
+    def _returned(self, function: Callee, index: int | None = None) -> Content | None:
+        """What a function of the project returns, wherever it does: all of it, or one of several."""
         module = self._flow.module_of(function)
         if isinstance(function, ast.Lambda):
-            return self.of(module, function.body)
-        returns = [each for each in module.nodes(ast.Return) if module.function(each) is function]
-        return _agreed([self.of(module, each.value) if each.value is not None else None for each in returns])
+            found: list[ast.expr | None] = [function.body]
+        else:
+            found = [each.value for each in module.nodes(ast.Return) if module.function(each) is function]
+        if index is not None:
+            found = [_item(each, index) for each in found]
+        return _agreed([self.of(module, each) if each is not None else None for each in found])
+
+
+def _item(node: ast.expr | None, index: int) -> ast.expr | None:
+    """One of several things that are written out; an item of a tensor holds what that does."""
+    if not isinstance(node, ast.Tuple):
+        return node
+    is_told = 0 <= index < len(node.elts) and not any(isinstance(each, ast.Starred) for each in node.elts)
+    return node.elts[index] if is_told else None
 
 
 def _joined(several: list[Content | None]) -> Content | None:
