@@ -129,6 +129,35 @@ def test_why_no_region_is_known(body: str, code: str) -> None:
     assert phase.why_not.code == code
 
 
+@pytest.mark.parametrize(
+    ("body", "because"),
+    [
+        pytest.param(
+            "out = model(x)\nfirst = out.sum()\nsecond = criterion(out, y)\n"
+            "first.backward(retain_graph=True)\nsecond.backward()",
+            "the backward in line 12 goes through the forward pass of the one in line 11, too: add the losses up, "
+            "and differentiate the sum",
+            id="of another backward",
+        ),
+        pytest.param(
+            "out = model(x)\noptimizer.step()\nout.sum().backward()",
+            "something else is differentiated or stepped between the forward pass and the backward in line 10",
+            id="before a step",
+        ),
+        pytest.param(
+            "loss = torch.ones(1).sum()\nloss.backward()",
+            "the forward pass is not found before the backward in line 9",
+            id="there is none",
+        ),
+    ],
+)
+def test_where_the_forward_pass_is_not_that_of_the_backward_alone(body: str, because: str) -> None:
+    phase = phases(body)[-1]
+
+    assert phase.why_not is not None
+    assert phase.why_not.words.said(phase.module).text == because
+
+
 def test_the_loss_of_a_backward_that_is_a_function() -> None:
     (phase,) = phases("out = model(x)\nloss = out.sum()\ntorch.autograd.backward([loss])")
 

@@ -116,9 +116,8 @@ class Phases:
         why_not = None
         if not region and not (is_inline and self._any_model_call(loss)):
             text = f"the forward pass is not found before the backward in {HERE}{self._hint(loss)}"
-            why_not = self._in_threads(self._module.function(call) or self._module.tree) or Reason(
-                "unknown-loss", text, here
-            )
+            why_not = self._in_threads(self._module.function(call) or self._module.tree)
+            why_not = why_not or self._why_shared(call, loss, iteration.owner) or Reason("unknown-loss", text, here)
         if is_inline and not (isinstance(statement, ast.Expr) and statement.value is call):
             why_not = Reason("not-editable", f"the backward in {HERE} stands inside another expression", here)
         return Phase(self._module, call, iteration, event, loss, region, is_inline, why_not)
@@ -133,14 +132,46 @@ class Phases:
                 return Reason("data-parallel", text, (Place(self._module, (call,)),), remedy)
         return None
 
+    def _why_shared(self, call: ast.Call, loss: ast.expr, owner: ast.AST) -> Reason | None:
+        """Whether the forward pass is seen, and what stands between it and the backward: another one, or a step."""
+        statement = self._module.statement(call)
+        region = self._region(statement, loss, owner, is_complete=False, beyond_others=True)
+        if not region:
+            return None
+        start, end = region[0].lineno, statement.lineno
+        between = (each for each in self._module.nodes(ast.Call) if start < each.lineno < end)
+        other = next((each for each in between if is_backward(self._flow, each)), None)
+        if other is None:
+            text = f"something else is differentiated or stepped between the forward pass and the backward in {HERE}"
+            return Reason("unknown-loss", text, (Place(self._module, (call,)),))
+        places = (Place(self._module, (call,)), Place(self._module, (other,)))
+        text = f"the backward in {HERE} goes through the forward pass of the one in {HERE}, too:"
+        return Reason("unknown-loss", text, places, "add the losses up, and differentiate the sum")
+
     def _hint(self, loss: ast.expr) -> str:
         reason = why_unknown(self._flow.values(loss))
         return f": {reason}" if reason is not None else ""
 
     # The region.
 
-    def _region(self, statement: ast.stmt, loss: ast.expr, owner: ast.AST, *, is_complete: bool) -> Block:
-        """The slice of the loss, from its first call of a model; empty where no such call is seen."""
+    def _region(
+        self,
+        statement: ast.stmt,
+        loss: ast.expr,
+        owner: ast.AST,
+        *,
+        is_complete: bool,
+        beyond_others: bool = False,
+    ) -> Block:
+        """The slice of the loss, from its first call of a model; empty where no such call is seen.
+
+        Args:
+            statement: The statement of the backward.
+            loss: What it differentiates.
+            owner: The loop or function that is the iteration.
+            is_complete: Whether the loss calls a model itself.
+            beyond_others: Whether to go on above another backward or a step, which have a phase of their own.
+        """
         wanted = read(loss)
         here = statement
         while True:
@@ -149,7 +180,7 @@ class Phases:
             index = next(at for at, each in enumerate(suite) if each is here)
             bounded = False
             for at in range(index - 1, -1, -1):
-                if self._ends_a_phase(suite[at]):
+                if not beyond_others and self._ends_a_phase(suite[at]):
                     bounded = True
                     break
                 bound = _bound(suite[at]) & wanted
