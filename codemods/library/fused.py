@@ -27,3 +27,12 @@ FORMS = frozenset({"fused", "foreach"})
 """The arguments that choose how an optimizer steps."""
 NOT_FUSED = frozenset({"differentiable", "capturable"})
 """Those that choose a step for another purpose."""
+SPARSE = {
+    "torch.nn.Embedding": 6,
+    "torch.nn.Embedding.from_pretrained": 6,
+    "torch.nn.EmbeddingBag": 6,
+    "torch.nn.EmbeddingBag.from_pretrained": 6,
+    "torch.nn.functional.embedding": 6,
+    "torch.nn.functional.embedding_bag": 7,
+}
+"""What of torch's makes sparse gradients where its argument ``sparse`` says so, and the place of that, from 0."""

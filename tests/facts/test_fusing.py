@@ -35,6 +35,45 @@ def code_of(text: str, **others: str) -> str:
         pytest.param("optimizer.register_step_post_hook(print)\n", "gradients-read", id="it has a hook"),
         pytest.param("nn.Embedding(3, 2, sparse=True)\n", "not-fusible", id="gradients are sparse"),
         pytest.param("nn.Embedding(3, 2, sparse=False)\n", "", id="they are said not to be"),
+        pytest.param(
+            "nn.functional.embedding(i, w, None, None, 2.0, False, True)\n", "not-fusible", id="they are by position"
+        ),
+        pytest.param(
+            "class Table(nn.Embedding):\n"
+            "    def __init__(self, size):\n"
+            "        super().__init__(size, 2, sparse=True)\n"
+            "Table(3)\n",
+            "not-fusible",
+            id="a table of the project's asks for it",
+        ),
+        pytest.param(
+            "class Table(nn.Embedding):\n    pass\nTable(3, 2, sparse=True)\n",
+            "not-fusible",
+            id="it is asked of a table of the project's",
+        ),
+        pytest.param(
+            "class Table(nn.Module):\n"
+            "    def __init__(self, sparse):\n"
+            "        self.rows = nn.EmbeddingBag(3, 2, sparse=sparse)\n"
+            "Table(sparse=True)\n",
+            "not-fusible",
+            id="it is handed on",
+        ),
+        pytest.param("nn.Embedding(**dict(sparse=True))\n", "not-fusible", id="it is asked of what is not known"),
+        pytest.param(
+            "class Flows:\n"
+            "    def __init__(self, root, sparse=False):\n"
+            "        self.sparse = sparse\n"
+            "class Some(Flows):\n"
+            "    def __init__(self, root):\n"
+            "        super(Some, self).__init__(root, sparse=True)\n"
+            "Some('x')\nFlows('y', sparse=True)\n",
+            "",
+            id="what a data set reads is sparse",
+        ),
+        pytest.param(
+            "from sklearn.preprocessing import OneHotEncoder\nOneHotEncoder(sparse=True)\n", "", id="an array is sparse"
+        ),
         pytest.param("torch.ones(2, dtype=torch.cfloat)\n", "not-fusible", id="numbers are complex"),
         pytest.param("from apex import amp\namp.initialize(model, optimizer)\n", "other-precision", id="apex has it"),
     ],

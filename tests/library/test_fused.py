@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from typing import Any
 
 import pytest
 import torch
 
-from codemods.library.fused import FORMS, FUSED, NOT_FUSED
+from codemods.library.fused import FORMS, FUSED, NOT_FUSED, SPARSE
 
 CLASSES: dict[str, Any] = {
     f"torch.optim.{name}": class_
@@ -78,3 +79,10 @@ def test_a_plain_checkpoint_switches_it_off_again() -> None:
 
     assert not fused.param_groups[0]["fused"]
     assert fused._step_supports_amp_scaling
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_where_sparse_stands_among_the_arguments(name: str) -> None:
+    function = operator.attrgetter(name.removeprefix("torch."))(torch)
+
+    assert list(inspect.signature(function).parameters).index("sparse") == SPARSE[name]

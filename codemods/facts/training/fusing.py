@@ -7,14 +7,15 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of, signature
 from codemods.dataflow.source import last_name, lasting, unparsed
-from codemods.dataflow.values import External, Instance, Unknown, library_names
+from codemods.dataflow.values import Class, External, Instance, Unknown, library_names
 from codemods.facts.devices.cuda_use import capture
 from codemods.facts.overwritten import names_of, why_overwritten
 from codemods.facts.reason import HERE, Reason, at
-from codemods.library.fused import FUSED, NOT_FUSED
+from codemods.library.fused import FUSED, NOT_FUSED, SPARSE
 from codemods.library.kinds import Kind, kind
+from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _LOADING = re.compile(r"load|resume|restore", re.IGNORECASE)
 _COMPLEX = frozenset(f"torch.{name}" for name in ("complex32", "complex64", "complex128", "cfloat", "cdouble", "chalf"))
 _LOADS = "load_state_dict"
+_SPARSE = "sparse"
 _APEX = "apex."
 _LAYERS_OF_APEX = ("apex.parallel.", "apex.normalization.", "apex.contrib.")
 _ANY = "torch.optim.?"
@@ -115,11 +117,9 @@ def _is_about(script: Script, call: ast.Call, made: Construction) -> bool:
 def _why_other_parameters(script: Script) -> Reason | None:
     """Gradients may be sparse, or parameters complex: no fused step takes them."""
     for module, call in _calls(script):
-        for keyword in call.keywords:
-            is_off = isinstance(keyword.value, ast.Constant) and not keyword.value.value
-            if keyword.arg == "sparse" and not is_off:
-                text = f"gradients may be sparse, which no fused step takes ({HERE})"
-                return Reason("not-fusible", text, (at(module, call),))
+        if _may_make_sparse_gradients(script.flow, call):
+            text = f"gradients may be sparse, which no fused step takes ({HERE})"
+            return Reason("not-fusible", text, (at(module, call),))
     for module in script.modules:
         if "complex" not in module.text and "cfloat" not in module.text and "cdouble" not in module.text:
             continue
@@ -128,6 +128,30 @@ def _why_other_parameters(script: Script) -> Reason | None:
                 text = f"parameters may be complex, which no fused step takes ({HERE})"
                 return Reason("not-fusible", text, (at(module, node),))
     return None
+
+
+def _may_make_sparse_gradients(flow: Flow, call: ast.Call) -> bool:
+    """Whether a call may ask for sparse gradients: of a table of embeddings, or of what is not known.
+
+    What a function of the project does with its own ``sparse`` is seen where it does it.
+    """
+    if len(call.args) < min(SPARSE.values()) and all(each.arg != _SPARSE for each in call.keywords):
+        return False
+    callees = flow.values(call.func)
+    tables = {SPARSE[each.name] for each in callees if isinstance(each, External) and each.name in SPARSE}
+    given = argument_of(call, _SPARSE, *tables) if len(tables) <= 1 else argument_of(call, _SPARSE)
+    if given is None or (isinstance(given, ast.Constant) and not given.value):
+        return False
+    return not callees or any(_may_have_a_table(flow, each) for each in callees)
+
+
+def _may_have_a_table(flow: Flow, callee: Value) -> bool:
+    """Whether ``sparse`` may make the gradients of a table sparse, as far as what is called is known."""
+    if isinstance(callee, External):
+        is_torchs = callee.name.startswith("torch.")
+        return callee.name in SPARSE if is_torchs else not has(callee.name, Trait.ARRAYS)
+    function = flow.method(callee.site, "__init__") if isinstance(callee, Class) else flow.run_by(callee)
+    return function is None or all(each.arg != _SPARSE for each in signature(function).named)
 
 
 def _calls(script: Script) -> Iterator[tuple[Module, ast.Call]]:
