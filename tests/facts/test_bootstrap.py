@@ -70,6 +70,24 @@ def hazards(body: str) -> list[str | None]:
             id="an output with a graph",
         ),
         pytest.param(
+            "first = q(s)\nnear = s\nwidth = near[1:] - near[:-1]\nnear = (near + 0.5 * target(n)).detach()"
+            "\nloss = F.mse_loss(q(near) * width + first, r)\nloss.backward()",
+            None,
+            id="a name that holds numbers of the data before it holds estimates",
+        ),
+        pytest.param(
+            "goal = r\ngoal = goal + 0.9 * target(n).detach()\ngoal *= 1.0\nloss = (q(s) - goal).pow(2).mean()"
+            "\nloss.backward()",
+            "goal",
+            id="a name that is bound step by step",
+        ),
+        pytest.param(
+            "goal = q(n).detach()\nlost = 0\nfor k in r:\n    goal = k + 0.9 * goal\n    lost = lost + (q(k) - goal) ** 2"
+            "\nlost.backward()",
+            "goal",
+            id="a name that each pass of a loop binds anew",
+        ),
+        pytest.param(
             "goal = (r + target(n)).detach()\nloss = F.mse_loss(q(s), goal)\nloss.backward()", None, id="no discount"
         ),
     ],

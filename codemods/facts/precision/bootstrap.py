@@ -17,6 +17,7 @@ from codemods.dataflow.source import FUNCTIONS, lasting
 from codemods.dataflow.values import External, Made
 from codemods.facts.precision.hazards import Hazard
 from codemods.facts.reach import is_model_call, own, project_functions, switches_gradients_off
+from codemods.facts.reaching import targets
 from codemods.library.losses import is_loss_class, is_loss_function, is_regression
 from codemods.library.operations import operands, operation
 
@@ -60,6 +61,8 @@ class _Made(NamedTuple):
 
 
 _NOTHING = _Made()
+_Read: TypeAlias = "tuple[str, frozenset[ast.expr] | None]"
+"""A name that is read, and the assignments that may have bound it there; None for all of its function."""
 _Results: TypeAlias = "Answers[tuple[Callee, frozenset[tuple[str, _Made]]], _Made]"
 """What functions return, by what their parameters are given."""
 
@@ -123,22 +126,24 @@ class _Values:
     scope: Callee | None
     results: _Results
     """What functions return."""
-    known: dict[str, _Made] = field(default_factory=dict)
+    given: Mapping[str, _Made] = field(default_factory=dict)
+    """What the parameters hold."""
+    known: dict[_Read, _Made] = field(default_factory=dict, init=False)
     """What the names hold that were asked for so far."""
-    asked: list[str] = field(default_factory=list, init=False)
+    asked: list[_Read] = field(default_factory=list, init=False)
     """Those of which it is not yet certain."""
 
     @cached_property
-    def _assignments(self) -> Mapping[str, Sequence[tuple[Assignment, ast.expr]]]:
-        """What the scope assigns to each name, or to its elements."""
-        found: defaultdict[str, list[tuple[Assignment, ast.expr]]] = defaultdict(list)
+    def _assignments(self) -> Mapping[str, Sequence[tuple[Assignment, ast.expr, ast.expr]]]:
+        """What the scope assigns to each name, or to its elements: the statement, its target, and the value."""
+        found: defaultdict[str, list[tuple[Assignment, ast.expr, ast.expr]]] = defaultdict(list)
         for statement in own(self._tree, ast.AST):
             if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
                 continue
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             for target, value in (pair for each in targets for pair in _pairs(each, statement.value)):
                 if value is not None:
-                    found[_bound_name(target)].append((statement, value))
+                    found[_bound_name(target)].append((statement, target, value))
         return found
 
     @cached_property
@@ -159,7 +164,7 @@ class _Values:
         """What the expression is made of."""
         match node:
             case ast.Name():
-                return self._name(node.id)
+                return self._name((node.id, self._bound_by(node)))
             case ast.BinOp(left, operator, right):
                 return self._combined(operator, self.of(left), self.of(right))
             case ast.UnaryOp(_, operand):
@@ -194,30 +199,41 @@ class _Values:
             return both._replace(is_bootstrapped=True)
         return both
 
-    def _name(self, name: str) -> _Made:
+    def _bound_by(self, node: ast.Name) -> frozenset[ast.expr] | None:
+        """The assignments that may have bound the name where it is read; None for all that there are."""
+        bound = targets(self._tree).of(node)
+        assigned = {target for _, target, _ in self._assignments.get(node.id, ())}
+        return frozenset(bound) if bound is not None and assigned.issuperset(bound) else None
+
+    def _name(self, read: _Read) -> _Made:
         """What the scope assigns to the name: again until nothing more is found, as names are made of each other."""
-        if name in self.known:
-            return self.known[name]
-        is_first, self.known[name] = not self.asked, _NOTHING
-        self.asked.append(name)
-        is_new = self._finds_more(name)
+        if read[0] in self.given:
+            return self.given[read[0]]
+        if read in self.known:
+            return self.known[read]
+        is_first, self.known[read] = not self.asked, _NOTHING
+        self.asked.append(read)
+        is_new = self._finds_more(read)
         while is_first and is_new:
             is_new = any(self._finds_more(each) for each in self.asked)
         if is_first:
             self.asked.clear()
-        return self.known[name]
+        return self.known[read]
 
-    def _finds_more(self, name: str) -> bool:
-        before = self.known[name]
-        for given in self._given(name):
-            self.known[name] |= given
-        return self.known[name] != before
+    def _finds_more(self, read: _Read) -> bool:
+        before = self.known[read]
+        for held in self._held(*read):
+            self.known[read] |= held
+        return self.known[read] != before
 
-    def _given(self, name: str) -> Iterator[_Made]:
-        for statement, value in self._assignments.get(name, ()):
+    def _held(self, name: str, bound: frozenset[ast.expr] | None) -> Iterator[_Made]:
+        for statement, target, value in self._assignments.get(name, ()):
+            is_whole = isinstance(target, ast.Name) and not isinstance(statement, ast.AugAssign)
+            if bound is not None and is_whole and target not in bound:
+                continue  # the name is bound anew before it is read
             made = self.of(value)
             if isinstance(statement, ast.AugAssign):
-                made = self._combined(statement.op, self._name(name), made)
+                made = self._combined(statement.op, self._name((name, None)), made)
             yield made._replace(is_cut=made.of_model and (made.is_cut or self._is_without_gradients(statement)))
         yield from map(self.of, self._put_in.get(name, ()))
 
