@@ -18,6 +18,23 @@ def step(x):
 def epoch_of(batches):
     for x in batches:
         model(x)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def outer(x):
+    return step(x)
+def stepped(x):
+    optimizer.step()
+    for each in model.parameters():
+        each.mul_(0.9)
+def some_of(batches):
+    for x in batches:
+        step(x).sum().backward()
+def accumulated(batches):
+    some_of(batches)
+    stepped(batches)
+def ended(batches):
+    for x in batches:
+        some_of([x])
+    optimizer.step()
 """
 
 
@@ -36,6 +53,13 @@ def mark(text: str) -> tuple[ast.Call, str | None]:
         pytest.param("while A:\n    A.mean().backward()\n    mark()\n", "while A:", id="around a backward"),
         pytest.param("for a in A:\n    step(a)\n    mark()\n", "for a in A:", id="around a function for one step"),
         pytest.param("for a in A:\n    epoch_of(a)\n    mark()\n", None, id="around a function with a loop"),
+        pytest.param("for a in A:\n    outer(a)\n    mark()\n", "for a in A:", id="two functions below"),
+        pytest.param(
+            "for a in A:\n    accumulated(a)\n    mark()\n",
+            "for a in A:",
+            id="around a function that steps after gradients of several parts",
+        ),
+        pytest.param("for a in A:\n    ended(a)\n    mark()\n", None, id="around one that steps after all batches"),
         pytest.param(
             "for a in A:\n    for b in a:\n        model(b)\n    mark()\n", None, id="around the loop of a model"
         ),

@@ -72,6 +72,9 @@ def _is_made_of_parameter(flow: Flow, module: Module, node: ast.expr, used: froz
             return _is_made_of_parameter(flow, module, inner, used | {name})
         case ast.Attribute(inner, "grad" | "data" as name):
             return _is_made_of_parameter(flow, module, inner, used | {name})
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow(), right):
+            tensors = [each for each in (left, right) if not _is_real_number(each)]
+            return bool(tensors) and all(_is_made_of_parameter(flow, module, each, used) for each in tensors)
         case ast.Name():
             given = reaching(module.function(node) or module.tree).given(node)
             if given:
@@ -80,6 +83,10 @@ def _is_made_of_parameter(flow: Flow, module: Module, node: ast.expr, used: froz
             is_real = not used.isdisjoint(_REAL) or not may_be_computed(flow)
             return bool(values) and all(map(is_of_parameters, values)) and bool(used & _OF_TENSORS_ALONE) and is_real
     return False
+
+
+def _is_real_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
 
 
 def is_differentiated(module: Module, node: ast.expr) -> bool:

@@ -5,25 +5,26 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
+from codemods.dataflow.recursion import closure
+from codemods.dataflow.source import FUNCTIONS, LOOPS, kept, lasting, walk
 from codemods.facts.loops import repeats
 from codemods.facts.reach import is_model_call, own
 from codemods.facts.training.iterations import called_functions, is_backward
-from codemods.library.kinds import computes_loss
+from codemods.library.kinds import Kind, computes_loss, may
 from codemods.library.waits import CLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Module
+    from codemods.dataflow.source import Callee, Module
     from codemods.facts.training.totals import Loop
 
 _LEAVES = (ast.Return, ast.Break, ast.Raise)
 
 
 def step_loop(flow: Flow, module: Module, node: ast.AST) -> Loop | None:
-    """The innermost loop around a node, in its function, whose passes run a model or differentiate a loss."""
+    """The innermost loop around a node, in its function, whose passes run a model, differentiate a loss, or step."""
     below = node
     inner: list[ast.AST] = []
     for above in module.ancestors(node):
@@ -41,21 +42,55 @@ def _computes(flow: Flow, module: Module, loop: Loop, inner: list[ast.AST]) -> b
     """Whether a loop runs a model itself, and not only in loops of its own other than these."""
     for call in own(loop, ast.Call):
         around = next(each for each in module.ancestors(call) if isinstance(each, LOOPS))
-        if around in inner and any(_is_step(flow, each) for each in (call, *_calls_of(flow, call))):
+        if around in inner and (_is_step(flow, call) or any(_runs_step(flow, each) for each in _called(flow, call))):
             return True
     return False
 
 
-def _calls_of(flow: Flow, call: ast.Call) -> Iterator[ast.Call]:
-    """The calls of the functions that a call runs, where these have no loops."""
-    for function in called_functions(flow, call):
-        inside = walk(function)
-        if not any(isinstance(each, LOOPS) for each in inside):
-            yield from (each for each in inside if isinstance(each, ast.Call))
+def _called(flow: Flow, call: ast.Call) -> Iterator[Callee]:
+    """The functions that a call runs once each, itself or through others that have no loops."""
+    return closure(called_functions(flow, call), lambda each: () if _loops(each) else _called_by(flow, [each]))
+
+
+def _called_by(flow: Flow, nodes: Iterable[ast.AST]) -> Iterator[Callee]:
+    for each in nodes:
+        for call in _calls(each):
+            yield from called_functions(flow, call)
+
+
+@lasting
+def _runs_step(flow: Flow, function: Callee) -> bool:
+    """Whether a function runs a model or differentiates, and has no loops; or steps, and its loops do nothing of it."""
+    loops = _loops(function)
+    if not loops:
+        return any(_is_step(flow, each) or _steps(flow, each) for each in _calls(function))
+    looped = {each for loop in loops for each in _calls(loop)}
+    if not any(_steps(flow, each) for each in _calls(function) if each not in looped):
+        return False
+    inside = closure(_called_by(flow, loops), lambda each: _called_by(flow, [each]))
+    return not any(_is_step(flow, call) for each in (*loops, *inside) for call in _calls(each))
+
+
+@kept
+def _loops(function: Callee) -> tuple[ast.AST, ...]:
+    return tuple(each for each in walk(function) if isinstance(each, LOOPS))
+
+
+@kept
+def _calls(node: ast.AST) -> tuple[ast.Call, ...]:
+    return tuple(each for each in walk(node) if isinstance(each, ast.Call))
 
 
 def _is_step(flow: Flow, call: ast.Call) -> bool:
     return is_model_call(flow, call) or is_backward(flow, call) or computes_loss(flow, call)
+
+
+def _steps(flow: Flow, call: ast.Call) -> bool:
+    """``optimizer.step()``."""
+    match call.func:
+        case ast.Attribute(optimizer, "step"):
+            return may(flow, flow.values(optimizer), Kind.OPTIMIZER)
+    return False
 
 
 def rare_suite(module: Module, loop: Loop, node: ast.AST) -> Sequence[ast.stmt] | None:
