@@ -177,6 +177,32 @@ def test_a_method_that_the_loop_calls_makes_it_there() -> None:
     )
 
 
+LAYERS = """\
+class Layer(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.gap = torch.zeros(n, n).to(device)
+        self.steps = [torch.ones(n).to(device) for _ in range(3)]
+
+    def forward(self, x):
+        return x + self.gap.mean()
+
+
+"""
+
+
+def test_what_the_constructor_of_a_layer_makes_is_no_site() -> None:
+    check_silent(DeviceCtor, HEAD.replace("model = nn.Linear(4, 1)", LAYERS + "model = [Layer(4) for _ in range(9)]"))
+
+
+def test_a_layer_that_each_iteration_makes_is_one() -> None:
+    before = HEAD.replace("model = nn.Linear", LAYERS + "model = nn.Linear", 1) + "    layer = Layer(4)\n"
+    made = (("zeros(n, n)", "zeros(n, n, device=device)"), ("ones(n)", "ones(n, device=device)"))
+    after = before.replace(".to(device)\n        self.steps", "\n        self.steps").replace(".to(device) for", " for")
+
+    check_rewrites(DeviceCtor, before, after.replace(*made[0]).replace(*made[1]))
+
+
 def test_what_is_not_known_may_have_a_device_but_be_no_number() -> None:
     code = HEAD + "\ndef predict(state):\n    return [{} for _ in range(9)]\n"
 

@@ -24,7 +24,7 @@ from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.devices.later_moves import later_move, why_other_device
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import Likening, likenings
-from codemods.facts.loops import REPEATING, around, loop_around, module_of
+from codemods.facts.loops import around, module_of, repeats
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.drawing import call_draws
 from codemods.library.fills import (
@@ -125,16 +125,21 @@ def filled(script: Script) -> Iterator[Filled]:
 
 
 def _runs_often(script: Script, module: Module, call: ast.Call) -> bool:
-    """Whether a loop runs it, a model for each batch, or an optimizer in each step: the closure around it."""
-    if loop_around(script.flow, module, call, REPEATING) is not None:
-        return True
+    """Whether a loop runs it, a model for each batch, or an optimizer in each step: the closure around it.
+
+    What the constructor of a model makes is made once for each layer, whatever loop makes the layers.
+    """
     function = module.function(call)
+    is_of_layer = function is not None and _makes_model(script, function)
+    for above, below in around(script.flow, module, call):
+        if isinstance(above, FUNCTIONS):
+            if _is_forward(script, above):
+                return True
+            is_of_layer = is_of_layer or _makes_model(script, above)
+        elif repeats(above, below) and (not is_of_layer or any(above is each.owner for each in script.iterations)):
+            return True
     if function is None:
         return False
-    if any(
-        isinstance(above, FUNCTIONS) and _is_forward(script, above) for above, _ in around(script.flow, module, call)
-    ):
-        return True
     return any(
         function is each.site
         for where in script.modules
@@ -153,6 +158,12 @@ def _is_forward(script: Script, function: Callee) -> bool:
         and owner is not None
         and kind(script.flow, instance(owner)) is Kind.MODEL
     )
+
+
+def _makes_model(script: Script, function: Callee) -> bool:
+    owner = script.flow.owner(function)
+    is_constructor = getattr(function, "name", "") == "__init__"
+    return is_constructor and owner is not None and kind(script.flow, instance(owner)) is Kind.MODEL
 
 
 def _why_item(script: Script, module: Module, call: ast.Call) -> Reason | None:
