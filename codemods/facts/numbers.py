@@ -27,6 +27,8 @@ _COMPUTES = words("add div mul sub")
 _KEPT_ON_THE_WAY = words("cpu cuda detach numpy")
 _KEEP_RESULTS = words("staticmethod classmethod no_grad enable_grad inference_mode autocast")
 """Decorators of functions that return what the function does."""
+_BEFORE_REDUCE = dict.fromkeys((f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "NLLLoss2d")), 3)
+"""How many arguments a loss takes that do not say whether it reduces: weights, whether it averages, what it ignores."""
 _WITH_OUTPUT = "torch.nn.AdaptiveLogSoftmaxWithLoss"
 """Returns a pair."""
 
@@ -270,6 +272,10 @@ class _Numbers:
         if kind(self._flow, callee) is not Kind.LOSS or not isinstance(callee, Made):
             return False
         made = callee.site
-        if callee.name == _WITH_OUTPUT or not isinstance(made, ast.Call) or len(made.args) > 1:
+        if callee.name == _WITH_OUTPUT or not isinstance(made, ast.Call):
             return False
-        return not {each.arg for each in made.keywords} & {"reduction", "reduce"}
+        if len(made.args) > _BEFORE_REDUCE.get(callee.name, 1) or any(
+            isinstance(each, ast.Starred) for each in made.args
+        ):
+            return False
+        return not {each.arg for each in made.keywords} & {"reduction", "reduce", None}

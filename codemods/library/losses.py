@@ -29,9 +29,9 @@ def is_loss_function(name: str) -> bool:
 
 
 def is_loss_class(name: str) -> bool:
-    """Whether objects of the class of that qualified name compute losses."""
+    """Whether objects of the class of that qualified name compute losses: ``NLLLoss2d`` is the old name of one."""
     package, _, last = name.rpartition(".")
-    return package == "torch.nn" and last.endswith("Loss")
+    return package == "torch.nn" and last.removesuffix("2d").endswith("Loss")
 
 
 def is_stateless_loss(name: str) -> bool:

@@ -71,6 +71,8 @@ collections 1.11    it is in collections.abc alone since Python 3.10
     Awaitable Coroutine AsyncIterable AsyncIterator AsyncGenerator Hashable Iterable Iterator Generator Reversible Sized
     Container Callable Collection Set MutableSet Mapping MutableMapping MappingView KeysView ItemsView ValuesView
     Sequence MutableSequence ByteString
+time 2.0    time.perf_counter has taken its place in Python 3.8
+    clock
 skimage.measure 1.11    it is skimage.metrics.structural_similarity since scikit-image 0.18
     compare_ssim
 skimage.measure 1.11    it is skimage.metrics.peak_signal_noise_ratio since scikit-image 0.18

@@ -78,6 +78,7 @@ def test_nothing_surely_fails(body: str) -> None:
             id="an attribute of a module, first of what is asked",
         ),
         pytest.param("from skimage.measure import compare_ssim", "compare_ssim", id="an import of another library"),
+        pytest.param("import time\nstart = time.clock()", "time.clock()", id="a function that Python had"),
         pytest.param("if flag:\n    print(loss[0])\nelse:\n    print(loss[0])", "loss[0]", id="on each way"),
         pytest.param(
             "def f():\n    print(loss[0])\nif flag:\n    f()\nelse:\n    f()", "loss[0]", id="called on each way"

@@ -47,6 +47,8 @@ def is_item(expression: str, before: str = "pass") -> bool:
         ("loss[0]", "loss = torch.mean(x).add_(y)"),
         ("loss[0]", "loss = (nn.L1Loss() if flag else nn.MSELoss())(x, y)"),
         ("loss[0]", "loss = criterion(x, y)\nif flag:\n    loss = criterion(y, x)"),
+        ("loss[0]", "loss = nn.NLLLoss2d(None, False, 255)(x, y)"),
+        ("loss[0]", "loss = nn.CrossEntropyLoss(x, flag)(x, y)"),
         ("loss[0]", "loss = (mean if flag else torch.mean)(x)"),
         (
             "loss[0]",
@@ -62,6 +64,10 @@ def test_a_tensor_without_dimensions(expression: str, before: str) -> None:
     ("expression", "before"),
     [
         pytest.param("loss[0]", "loss = each(x, y)", id="one for each sample"),
+        pytest.param("loss[0]", "loss = nn.NLLLoss(None, True, 255, False)(x, y)", id="it is not to reduce"),
+        pytest.param("loss[0]", "loss = nn.MSELoss(True, False)(x, y)", id="nor is this one"),
+        pytest.param("loss[0]", "loss = nn.MSELoss(*given)(x, y)", id="what the loss is given is not known"),
+        pytest.param("loss[0]", "loss = nn.MSELoss(**given)(x, y)", id="nor by which names"),
         pytest.param("loss[0]", "loss = criterion(x, y).view(1)", id="it has one dimension"),
         pytest.param("loss[0]", "loss = torch.mean(x, 1)", id="the mean of each row"),
         pytest.param("loss[0]", "loss = torch.mean(x).add(y)", id="a number beside what may have dimensions"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+import pytest
 import torch
 from torch.nn import functional
 
@@ -30,9 +31,16 @@ def test_what_compares_numbers_takes_targets_in_any_format_of_floats() -> None:
         assert {"input", "target"} <= inspect.signature(function).parameters.keys()
 
 
+@pytest.mark.filterwarnings("ignore:`NLLLoss2d` has been deprecated")
 def test_only_two_losses_have_weights_of_their_own() -> None:
     classes = [name for name in dir(torch.nn) if is_loss_class(f"torch.nn.{name}")]
     made = {name: getattr(torch.nn, name) for name in classes if is_stateless_loss(f"torch.nn.{name}")}
 
     assert set(classes) - set(made) == {"AdaptiveLogSoftmaxWithLoss", "LinearCrossEntropyLoss"}
     assert not any(list(each().parameters()) for each in made.values())
+
+
+def test_an_old_name_of_a_loss_is_one() -> None:
+    assert issubclass(torch.nn.NLLLoss2d, torch.nn.NLLLoss)
+    assert is_loss_class("torch.nn.NLLLoss2d")
+    assert not is_loss_class("torch.nn.Dropout2d")
