@@ -226,6 +226,7 @@ LEFT = {
     "noise": ("torch.randn(2, 3).to(device)", RANDOM),
     "an order": ("torch.randperm(10).cuda()", RANDOM),
     "labels by chance": ("torch.randint(0, 10, (8,)).to(device)", RANDOM),
+    "noise like what is on the host": ("torch.randn_like(data).to(device)", RANDOM),
     "filled by chance": ("torch.empty(8).uniform_(0, 1).to(device)", RANDOM),
     "filled by chance, as of old": ("torch.FloatTensor(8).normal_().cuda()", RANDOM),
     "filled, as of old": (
@@ -361,6 +362,8 @@ SILENT = {
     "only its type changes, to one on the host": "    y = torch.zeros(2).type(torch.FloatTensor)\n",
     "only its type changes, to one that is not known": "    y = torch.zeros(2).type(input())\n",
     "it is made there already, like another tensor": "    y = x.new_zeros(2).type_as(x)\n",
+    "drawn like what is there": "    x = x.to(device)\n    y = torch.randn_like(x).to(device)\n",
+    "drawn into what is like it": "    x = x.to(device)\n    y = torch.ones_like(x).data.normal_(0, 0.2).to(device)\n",
     "data of old": "    y = torch.FloatTensor([1, 2]).to(device)\n",
     "it has a name on the host": "    y = torch.zeros(2)\n    print(y)\n    z = y.to(device)\n",
     "a function of the project": "    y = zeros(2).to(device)\n",

@@ -115,6 +115,7 @@ def filled(script: Script) -> Iterator[Filled]:
             continue
         is_there = any(each.arg in {"device", "out"} for each in maker.keywords)
         is_there = is_there or (transfer.target is not None and _is_format(script, transfer.target))
+        is_there = is_there or _is_made_beside(script, maker)
         of_item = _why_item(script, module, call)
         if is_there or not (of_item is not None or _runs_often(script, module, call)):
             continue
@@ -122,6 +123,15 @@ def filled(script: Script) -> Iterator[Filled]:
         if later is not None:
             why_not = why_not or why_other_device(script.flow, transfer)
         yield Filled(transfer, maker, name, steps[:-1], why_not, _like(script, transfer), later)
+
+
+def _is_made_beside(script: Script, maker: ast.expr) -> bool:
+    """Whether it is ``torch.randn_like(x)`` of what is not known to be on the host: numbers are drawn where that is."""
+    while isinstance(maker, ast.Attribute) or (isinstance(maker, ast.Call) and not _name(script, maker)):
+        maker = maker.value if isinstance(maker, ast.Attribute) else maker.func  # ``torch.ones_like(x).data.normal_()``
+    if not isinstance(maker, ast.Call) or not _name(script, maker).endswith("_like"):
+        return False
+    return bool(maker.args) and not _is_on_host(script, maker.args[0])
 
 
 def _runs_often(script: Script, module: Module, call: ast.Call) -> bool:
