@@ -271,3 +271,34 @@ def test_the_losses_are_the_same_bits() -> None:
 
     assert "retain_graph" not in result.after
     assert run_script(result.after) == run_script(text)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param("x = x.reshape(-1, width)", id="a size"),
+        pytest.param("x = x.view(width, -1)", id="a size, in a view"),
+        pytest.param("x = x.to(width)", id="a device or a format"),
+    ],
+)
+def test_what_says_how_a_tensor_is_seen_has_no_graph(seen: str) -> None:
+    before = HEAD + "width = read_settings()\n" + NET.format("pass", seen)
+
+    check_rewrites(RetainGraph, before, before.replace("retain_graph=True", ""))
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        pytest.param("x = x.mul(width)", id="a factor"),
+        pytest.param("x = torch.reshape(width, (-1,))", id="what is seen in another shape"),
+        pytest.param("x = x * width.reshape(-1)", id="whose method it is"),
+        pytest.param("x = self.reshape(width)", id="a method of the model"),
+    ],
+)
+def test_what_may_be_computed_with_has_a_graph(computed: str) -> None:
+    own = "    def reshape(self, x):\n        return x.exp()\n\n    def forward"
+    code = HEAD + "width = read_settings()\n" + NET.format("pass", computed).replace("    def forward", own)
+
+    (site,) = run(RetainGraph, code).sites
+    assert not site.rewrites

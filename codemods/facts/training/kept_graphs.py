@@ -30,9 +30,10 @@ from codemods.facts.loops import place
 from codemods.facts.reach import Reach, own, stores, switches_gradients_off
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.graph_obstacles import GraphObstacles
-from codemods.facts.training.iterations import EventKind, is_backward
+from codemods.facts.training.iterations import EventKind, called_functions, is_backward
 from codemods.facts.training.modes import is_models_method
 from codemods.library.kinds import PARAMETER, kind
+from codemods.library.operators import Memory, operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -190,6 +191,8 @@ def _kept(script: Script, module: Module, code: ast.AST) -> Iterator[ast.expr]:
             yield each
         if not isinstance(getattr(each, "ctx", None), ast.Load) or isinstance(module.parent(each), ast.Attribute):
             continue
+        if _is_size(script, module, each):
+            continue
         if isinstance(each, ast.Name):
             # The names of the iteration itself are followed as it runs.
             is_other = own_names is not None and (each.id not in own_names or _is_shared(module, each))
@@ -197,6 +200,16 @@ def _kept(script: Script, module: Module, code: ast.AST) -> Iterator[ast.expr]:
             is_other = isinstance(each, ast.Attribute) and (own_names is not None or each.attr in written)
         if is_other and any(_may_be_computed(script, value) for value in script.flow.values(each)):
             yield each
+
+
+def _is_size(script: Script, module: Module, node: ast.expr) -> bool:
+    """Whether it says in which shape a tensor is seen, or on which device or in which format: ``x.reshape(-1, size)``."""
+    call = module.parent(node)
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or node not in call.args:
+        return False
+    row = operator(call.func.attr)
+    is_method = not called_functions(script.flow, call) and not library_names(script.flow.values(call.func))
+    return is_method and row is not None and row.memory in {Memory.VIEW, Memory.EITHER}
 
 
 def _is_of_object(script: Script, node: ast.Subscript | ast.BinOp) -> bool:
