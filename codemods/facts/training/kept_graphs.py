@@ -203,7 +203,7 @@ def _kept(script: Script, module: Module, code: ast.AST) -> Iterator[ast.expr]:
 
 
 def _is_size(script: Script, module: Module, node: ast.expr) -> bool:
-    """Whether it says in which shape a tensor is seen, or on which device or in which format: ``x.reshape(-1, size)``."""
+    """Whether it says in which shape, format or place a tensor is seen: ``x.reshape(-1, size)``."""
     call = module.parent(node)
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or node not in call.args:
         return False
