@@ -10,6 +10,7 @@ from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.values import Choice, External, Literal, Made, Plain, Tensor, without_none
 from codemods.facts.loops import module_of
+from codemods.facts.precision.floats import is_of_parameters
 from codemods.library.kinds import Kind, kind
 from codemods.library.losses import is_loss_function
 
@@ -253,13 +254,16 @@ class _Numbers:
             is_in_place = call.func.attr.endswith("_")
             operands = () if is_in_place else call.args
             return self.holds(call.func.value) and all(self.holds(each) or self._is_plain(each) for each in operands)
+        results = self._flow.values(call)
+        is_of_parameter = bool(results) and all(map(is_of_parameters, results))
+        if call.func.attr == "norm" and is_of_parameter:
+            return len(call.args) <= 1 and not call.keywords  # else perhaps of rows
         if call.args or call.keywords:
             return False
         if call.func.attr in _KEEPS_DIMENSIONS:
             return self.holds(call.func.value)
-        return call.func.attr in {"mean", "sum"} and all(
-            isinstance(each, Tensor) for each in self._flow.values(call.func.value)
-        )
+        is_of_tensor = all(isinstance(each, Tensor) for each in self._flow.values(call.func.value))
+        return call.func.attr in {"mean", "sum"} and (is_of_parameter or is_of_tensor)
 
     def _reduces(self, callee: Value, call: ast.Call) -> bool:
         """Whether what is called surely returns a single number, as losses do that are not told otherwise."""

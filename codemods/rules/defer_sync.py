@@ -265,7 +265,8 @@ def _as_sums(script: Script, deferral: Deferral) -> Iterator[Edit]:
     module, total = deferral.total.module, deferral.total
     places = {module.statement(each.node) for each in deferral.readings}
     is_alike = all(is_without_dimensions(script.flow, module, each.tensor) for each in deferral.readings)
-    if (is_alike or len(places) == 1) and not any(_is_inference(total, each) for each in places):
+    is_one = len(places) == 1 and not total.is_inner
+    if (is_alike or is_one) and not any(_is_inference(total, each) for each in places):
         return
     for statement in total.additions:
         pair = added(statement)

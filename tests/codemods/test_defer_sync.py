@@ -697,6 +697,37 @@ def test_a_loop_within_the_iteration_adds_up_on_the_device() -> None:
     assert run_script(before) == run_script(after)
 
 
+OUTPUTS = """\
+def mean_of(outputs):
+    total = 0.0
+    for each in outputs:
+        {added}
+{end}    return total
+
+
+for x, y in batches:
+    out = model(x.to(device))
+    out.sum().backward()
+    print(mean_of([out.mean(), out[:1, :1].detach()]))
+"""
+
+
+def test_tensors_of_other_shapes_are_not_added_in_place() -> None:
+    before = HEAD + OUTPUTS.format(added="total += (2 * each).item()", end="")
+    after = HEAD + OUTPUTS.format(
+        added="total = total + (2 * each).detach().double()", end="    total = float(total)\n"
+    )
+
+    check_rewrites(DeferSync, before, after)
+    assert run_script(before) == run_script(after)
+
+
+def test_a_function_that_torchscript_may_compile_is_left() -> None:
+    code = f"@torch.jit.script\n{PARTS.format(kept='total += part.item()', returned='total')}"
+
+    check_leaves(DeferSync, HEAD + code, RETURNED.format("'loss_of()'").format(line_of(code, "loss, parts = loss_of")))
+
+
 SELDOM = (
     "'norm_of()' returns its value, and 'norm' is read from the device in each iteration, and used in few "
     "(line {}): return the tensor, detached, and ask for the number there"

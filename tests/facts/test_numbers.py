@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.numbers import is_item_of_number
+from codemods.facts.numbers import is_item_of_number, is_without_dimensions
 
 HEAD = """\
 import torch
@@ -88,3 +88,20 @@ def test_what_may_have_items(expression: str, before: str) -> None:
 
 def test_what_is_computed_of_itself_is_not_known() -> None:
     assert not is_item("total[0]", "total = total + 1")
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        pytest.param("p.grad.data.norm(2)", True, id="the norm of a gradient"),
+        pytest.param("p.detach().sum()", True, id="a sum"),
+        pytest.param("p.grad.norm(2, 1)", False, id="norms of rows"),
+        pytest.param("p.grad.norm(dim=0)", False, id="norms of columns"),
+        pytest.param("p.sum(0)", False, id="sums of columns"),
+    ],
+)
+def test_what_is_made_of_all_items_of_a_parameter(expression: str, *, expected: bool) -> None:
+    known = script(f"{HEAD}for p in nn.Linear(2, 3).parameters():\n    answer = {expression}\n")
+    (call,) = (each.value for each in known.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "answer")
+
+    assert is_without_dimensions(known.flow, known.module, call) is expected

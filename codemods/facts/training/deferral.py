@@ -14,6 +14,7 @@ from codemods.dataflow.values import HostTensor, Literal
 from codemods.facts.devices.cuda_use import capture, no_cuda
 from codemods.facts.devices.readings import is_copy_to_host, reading, waits
 from codemods.facts.loops import module_of, repeats
+from codemods.facts.models.scripted_code import may_be_scripted
 from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.apart import other_device, why_apart
@@ -314,7 +315,7 @@ class _Iteration:
     def _total(self, name: str, made: MadeTensor | None) -> Total:
         statements = own(self.loop, ast.stmt)
         found = (each for each in statements if self._adds_to(each, name, is_tensor=made is not None))
-        return Total(self._module, self.loop, name, tuple(found), made)
+        return Total(self._module, self.loop, name, tuple(found), made, is_inner=self.is_inner)
 
     @staticmethod
     def _adds_to(statement: ast.stmt, name: str, *, is_tensor: bool) -> bool:
@@ -354,6 +355,9 @@ class _Iteration:
         if function is not None and decorators(function) & _COMPILERS:
             text = f"the function of the loop is compiled ({HERE}), and its sums may then be fused with what they add"
             return Reason("rounds-otherwise", text, (at(self._module, function),))
+        if function is not None and function in may_be_scripted(self.script):
+            text = f"TorchScript may compile the function of the loop ({HERE}), where a number stays a number"
+            return Reason("unknown-number", text, (at(self._module, function),))
         return None
 
     def _other_waits(self, deferred: list[Deferral]) -> Iterator[tuple[int, Module, ast.expr]]:

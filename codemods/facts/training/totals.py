@@ -98,6 +98,8 @@ class Total:
     """The statements of the loop that add what a device computes."""
     made: MadeTensor | None = None
     """The tensor of which they set items."""
+    is_inner: bool = False
+    """Whether the loop is one of an iteration, which may add tensors of several shapes by one statement."""
 
     @cached_property
     def _function(self) -> Callee | None:
