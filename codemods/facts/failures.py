@@ -30,6 +30,7 @@ from codemods.dataflow.values import (
 )
 from codemods.facts.complex_numbers import may_be_computed
 from codemods.facts.devices.devices import RANKS
+from codemods.facts.failing_views import failing_views
 from codemods.facts.loops import module_of
 from codemods.facts.numbers import is_item_of_number
 from codemods.facts.reach import own
@@ -41,6 +42,7 @@ from codemods.library.removed import (
     NO_ITEM,
     NO_NEXT,
     PYTHON,
+    ROWS_AS_COMPARED,
     STATIC,
     demanded_argument,
     may_be_removed,
@@ -242,6 +244,7 @@ def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Versi
         yield from _failing_call(flow, node)
         yield from _failing_method(flow, node)
         yield from _failing_loss(flow, node)
+        yield from _failing_view(flow, node)
     elif isinstance(node, ast.Subscript) and is_item_of_number(flow, module, node):
         index = ast.unparse(node.slice)
         old = f".data[{index}]" if ".data" in ast.unparse(node) else f"[{index}]"
@@ -373,6 +376,15 @@ def _failing_loss(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, st
             "",
             f"{ast.unparse(node.args[0])} is a {kinds}, of which {ast.unparse(node.func)} computes no loss",
         )
+
+
+def _failing_view(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, str]]:
+    """``correct[:5].view(-1)`` of ``pred.t().eq(target)``, or the call of a function that has it in it."""
+    found = failing_views(flow).get(node)
+    if found is not None:
+        where = f" in {found.module.path}, line {found.view.lineno}," if found.is_elsewhere else ""
+        what = "fails: a comparison keeps what t() transposed since torch 1.7, write reshape instead of view"
+        yield ROWS_AS_COMPARED, ast.unparse(found.view), f"{where} {what}"
 
 
 def _no_next_since(flow: Flow, value: Value) -> Version | None:

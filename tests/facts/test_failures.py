@@ -254,3 +254,32 @@ def test_calls_of_torch_1(body: str, because: str) -> None:
 def test_calls_that_torch_2_takes(body: str) -> None:
     steps = "import torch\ndef show(x, as_):\n    torch.stft(x.to(as_), 64)\n"
     assert fails(SIGNAL + body, steps=steps) is None
+
+
+RANKS = """import torch
+def hits(scores, labels, ranks):
+    best = scores.topk(max(ranks), 1)[1].t()
+    right = best.eq(labels.view(1, -1).expand_as(best))
+    return [right[:rank].view(-1).float().sum() for rank in ranks]
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("for x in xs:\n    hits(x, y, (1, 5))\n", True, id="in each iteration"),
+        pytest.param("for x in xs:\n    hits(x, y, (1,))\n", False, id="of one rank"),
+        pytest.param("if flag:\n    hits(x, y, (1, 5))\n", False, id="under a condition"),
+        pytest.param("def test():\n    hits(x, y, (1, 5))\n", False, id="in a function that nobody calls"),
+        pytest.param("try:\n    hits(x, y, (1, 5))\nexcept RuntimeError:\n    pass\n", False, id="the script goes on"),
+    ],
+)
+def test_a_view_of_several_rows_of_a_comparison(body: str, *, expected: bool) -> None:
+    found = fails(f"from ranking import hits\n{body}", ranking=RANKS)
+
+    assert (found is not None) is expected
+    assert found is None or found.because == (
+        "right[:rank].view(-1) in ranking.py, line 5, fails: a comparison keeps what t() transposed since torch 1.7, "
+        "write reshape instead of view"
+    )
+    assert fails(f"from ranking import hits\n{body}", Target(below=(1, 7)), ranking=RANKS) is None
