@@ -3290,3 +3290,38 @@ def test_a_model_that_trains_itself_computes_its_targets_without_gradients() -> 
 )
 def test_a_model_that_trains_itself_keeps_the_graphs_it_needs(old: str, new: str) -> None:
     check_silent(NoGradEval, SELF_TRAINED.replace(old, new))
+
+
+OFFERED = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Agent:
+    def __init__(self):
+        self.net, self.target = nn.Linear(4, 2), nn.Linear(4, 2)
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def update(self, batch):
+        self.learn(*batch)
+
+    def learn(self, seen, reward, later):
+        goal = reward + 0.9 * self.target(later)
+        loss = F.mse_loss(self.net(seen), goal.detach())
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+"""
+
+
+def test_code_elsewhere_calls_a_method_as_often_as_it_likes() -> None:
+    goal = "        goal = reward + 0.9 * self.target(later)\n"
+
+    check_rewrites(NoGradEval, OFFERED, OFFERED.replace(goal, f"        with torch.no_grad():\n    {goal}"))
+
+
+def test_a_method_that_is_called_once_runs_once() -> None:
+    main = "\n\ndef main(batch):\n    agent = Agent()\n    agent.update(batch)\n\n\nmain(torch.load('batch'))\n"
+
+    check_leaves(NoGradEval, OFFERED + main, "it computes a graph that nobody asks for, but only once")

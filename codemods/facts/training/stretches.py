@@ -8,11 +8,12 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, unparsed, walk
 from codemods.dataflow.values import HostTensor, Method, MovedTensor, Tensor
 from codemods.facts.autograd.uses import needs_gradients
-from codemods.facts.loops import REPEATING, loop_around
+from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.training.chosen_training import branch_of, conditions
 from codemods.facts.training.evaluation_region import EvaluationRegion
@@ -86,9 +87,25 @@ class Stretches:
 
     def _is_repeated(self, module: Module, call: ast.Call) -> bool:
         """Whether models compute again and again there: in a loop, or in the loop of a function that is called."""
-        if loop_around(self._flow, module, call, REPEATING) is not None:
+        if loop_around(self._flow, module, call, REPEATING) is not None or self._is_offered(module, call):
             return True
         return any(self._computes_in_loop(each) for each in self._flow.called(call))
+
+    def _is_offered(self, module: Module, call: ast.Call) -> bool:
+        """Whether a method leads there that code elsewhere calls, as often as it likes: ``agent.update(batch)``."""
+        function = module.function(call)
+        leading = closure([function] if function is not None else [], self._callers)
+        return any(
+            not self._flow.callers(each) and self._flow.owner(each) is not None and each.name != "__init__"
+            for each in leading
+            if isinstance(each, ast.FunctionDef)
+        )
+
+    def _callers(self, function: Callee) -> list[Callee]:
+        """The functions that call it."""
+        calls = self._flow.callers(function)
+        found = (module_of(self._flow, each).function(each) for each in calls)
+        return [each for each in found if each is not None]
 
     def _computes_in_loop(self, function: Callee) -> bool:
         """Whether a loop of the function calls a model of the project; that of a ``forward`` calls its parts."""
