@@ -52,6 +52,27 @@ def test_what_cannot_pay(known: Script, compiled: bool | None, narrow: bool) -> 
     assert (found.why_in_32_bits(frozenset(values)) is not None) is narrow
 
 
+PHOTOS = "datasets.ImageFolder('d', T.ToTensor())"
+
+
+@pytest.mark.parametrize(
+    ("model", "is_little"),
+    [
+        pytest.param("nn.Sequential(nn.Conv2d(3, 64, 9), nn.ReLU(), nn.Conv2d(64, 3, 5))", True, id="two narrow ones"),
+        pytest.param("nn.Sequential(nn.Conv2d(3, 128, 3), nn.Conv2d(128, 3, 3))", False, id="wider ones"),
+        pytest.param("nn.Sequential(*[nn.Conv2d(64, 64, 3) for _ in range(9)])", False, id="many narrow ones"),
+        pytest.param(
+            "nn.Sequential(nn.Conv2d(3, 32, 3), nn.Flatten(), nn.LazyLinear(9))", False, id="a layer of unknown width"
+        ),
+    ],
+)
+def test_narrow_convolutions_of_images_of_any_size(model: str, is_little: bool) -> None:  # noqa: FBT001 - expected
+    known = trained(model, PHOTOS)
+    reason = Worth(known).why_in_32_bits(frozenset(each.value for each in known.models))
+
+    assert (reason is not None) is is_little
+
+
 BIGRAMS = f"""{HEAD}
 class Bigrams(nn.Module):
     def __init__(self, size):

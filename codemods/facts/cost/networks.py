@@ -124,6 +124,16 @@ class Sizes:
         """The model without the layers that 16 bits do not make faster."""
         return replace(self, parts=tuple(each for each in self.parts if not each.is_narrow))
 
+    @property
+    def for_a_pixel(self) -> int | None:
+        """Multiplications for each pixel, at the most; None where they are not those of narrow convolutions alone."""
+        multiplying = [each for each in self.parts if each.weights.products]
+        forms = {each.weights.per for each in multiplying}
+        if self.published is not None or self.uses is None or forms != {Per.PIXEL}:
+            return None
+        is_narrow = all(each.weights.width <= NARROW for each in multiplying)
+        return self.uses * sum(each.count * each.weights.products for each in multiplying) if is_narrow else None
+
     def forward(self, batch: int | None, image: tuple[int, int, int] | None) -> int | None:
         """Operations of a forward pass, at the most; None where that is not known.
 

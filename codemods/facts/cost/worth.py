@@ -16,6 +16,7 @@ from codemods.facts.reason import Reason
 from codemods.facts.training.iterations import EventKind
 from codemods.library.costs import (
     FEW_BATCHES,
+    FEW_FOR_A_PIXEL,
     FEW_ITERATIONS,
     FEW_TENSORS,
     OPERATIONS_A_SECOND,
@@ -98,7 +99,7 @@ class Worth:
 
     def why_in_32_bits(self, models: Values) -> Reason | None:
         """Why 16 bits cannot save what casting to them takes; None where they may, or that is not known."""
-        total, widest = 0, 0
+        total, widest, for_a_pixel = 0, 0, 0
         called = without_none(models)
         trained = [each for each in in_order(called) if kind(self.script.flow, each) is Kind.MODEL]
         if any(kind(self.script.flow, each) not in {Kind.MODEL, Kind.LOSS} for each in called):
@@ -109,12 +110,17 @@ class Worth:
             sizes, iterations = self.networks.sizes(model), self.iterations(model)
             wide = sizes.without_narrow if sizes is not None else None
             operations = self.networks.operations(model, wide, iterations) if wide is not None else None
-            if sizes is None or operations is None:
+            shallow = sizes.for_a_pixel if sizes is not None and operations is None else None
+            if sizes is None or (operations is None and shallow is None):
                 return None
-            total += operations
+            total += operations or 0
+            for_a_pixel += shallow or 0
             widest = max(widest, sizes.width or 0)
-        if not trained or total > OPERATIONS_OF_SMALL:
+        if not trained or total > OPERATIONS_OF_SMALL or for_a_pixel > FEW_FOR_A_PIXEL:
             return None
+        if for_a_pixel:
+            few = f"no convolution is wider than {widest}, and all take at most {for_a_pixel:,} multiplications a pixel"
+            return Reason(_CODE, f"{few}: casting may take longer than they save", remedy=_WHATEVER)
         small = f"an iteration computes at most {_billions(total)} operations that 16 bits could speed up"
         why = small if total else f"no layer is wider than {widest}"
         return Reason(_CODE, f"{why}: casting takes longer than they save", remedy=_WHATEVER)
