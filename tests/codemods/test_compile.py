@@ -195,6 +195,51 @@ def test_the_inner_module_is_compiled_before_ddp_wraps_it() -> None:
     check_rewrites(Compile, HEAD + before + wrap + training, HEAD + before + "model.compile()\n" + wrap + training)
 
 
+SYNCHRONIZED = HEAD.replace("self.second =", "self.norm = nn.BatchNorm1d(8)\n        self.second =").replace(
+    "F.relu(self.first(x))", "F.relu(self.norm(self.first(x)))"
+)
+GATHERS = (
+    "its batch norms gather from other processes, which is not compiled: the graph breaks at each of them (line {})"
+)
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        pytest.param("model = nn.SyncBatchNorm.convert_sync_batchnorm(Net()).cuda()\n", id="where it is made"),
+        pytest.param("model = Net()\nmodel = nn.SyncBatchNorm.convert_sync_batchnorm(model).cuda()\n", id="later"),
+        pytest.param(
+            "import sys\nmodel = Net().cuda()\nif len(sys.argv) > 1:\n"
+            "    model = nn.SyncBatchNorm.convert_sync_batchnorm(model)\n",
+            id="under a condition",
+        ),
+    ],
+)
+def test_a_model_whose_batch_norms_are_synchronized_is_left(models: str) -> None:
+    line = SYNCHRONIZED.count("\n") + [("convert_" in each) for each in models.splitlines()].index(True) + 1
+    check_leaves(Compile, SYNCHRONIZED + models + TRAINING, GATHERS.format(line))
+
+
+def test_a_model_with_a_layer_that_synchronizes_is_left() -> None:
+    code = SYNCHRONIZED.replace("nn.BatchNorm1d", "nn.SyncBatchNorm")
+    line = [("nn.SyncBatchNorm" in each) for each in code.splitlines()].index(True) + 1
+    check_leaves(Compile, f"{code}model = Net().cuda()\n{TRAINING}", GATHERS.format(line))
+
+
+def test_a_model_that_only_an_option_synchronizes_or_that_has_no_batch_norms_is_compiled() -> None:
+    option = (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--sync', action='store_true')\n"
+        "args = parser.parse_args()\nmodel = Net().cuda()\n"
+        "{}if args.sync:\n    model = nn.SyncBatchNorm.convert_sync_batchnorm(model)\n"
+    )
+    always = "model = nn.SyncBatchNorm.convert_sync_batchnorm(Net()).cuda()\n"
+    for before, after in [
+        (SYNCHRONIZED + option.format(""), SYNCHRONIZED + option.format("model.compile()\n")),
+        (HEAD + always, HEAD + always + "model.compile()\n"),
+    ]:
+        check_rewrites(Compile, before + TRAINING, after + TRAINING)
+
+
 WRAP = "model = nn.parallel.DistributedDataParallel(model)\n"
 SPREAD = (
     "import sys\n\nmodel = Net()\nprint(model)\nif len(sys.argv) > 1:\n"

@@ -6,22 +6,24 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, lasting, walk
-from codemods.dataflow.values import Method, library_names
+from codemods.dataflow.values import Made, Method, library_names
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
 from codemods.facts.autograd.retained import retained_at_times
 from codemods.facts.data.padding import pads_to_the_longest
 from codemods.facts.devices.cuda_use import capture, located, no_cuda, unknown_device
 from codemods.facts.models.compilability import why_not_traced, why_recompiled
 from codemods.facts.models.layers import Model, is_in_threads
-from codemods.facts.models.placement import Home
+from codemods.facts.models.placement import Home, unwrapped
 from codemods.facts.models.repeatability import why_runs_differ
 from codemods.facts.models.trained import given_to_process, traced_by
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.options import runs_by_default
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 _TORCH_SCRIPT = frozenset({"torch.jit.script", "torch.jit.trace"})
 _NEW_TF32 = "fp32_precision"
+_SYNCHRONIZED = "torch.nn.SyncBatchNorm"
+_SYNCHRONIZES = (f"{_SYNCHRONIZED}.convert_sync_batchnorm",)
+_NOT_IN_ONE = "its batch norms gather from other processes, which is not compiled: the graph breaks at each of them"
 SINGLE = Reason("nothing-to-gain", "it is a single layer: there is nothing to fuse in it")
 
 
@@ -239,6 +244,35 @@ def _not_traced(_script: Script, trained: TrainedModel) -> Reason | None:
     return why_not_traced(trained.model)
 
 
+def _synchronized(script: Script, trained: TrainedModel) -> Reason | None:
+    """Its layers gather statistics from other processes in each call: what compiles it breaks off at each of them."""
+    layers = trained.model.layers
+    for each in layers:
+        if each.name == _SYNCHRONIZED and isinstance(each.site, ast.expr):
+            return Reason("graph-break", f"{_NOT_IN_ONE} ({HERE})", (located(script, each.site),))
+    if not any(_may_normalize(each) for each in layers):
+        return None
+    for module in script.modules:
+        for call in script.flow.calls_of(module, _SYNCHRONIZES):
+            given = {part for each in arguments_of(call) for part in _layers_of(script, each)}
+            if not given.isdisjoint(layers) and runs_by_default(script, module, call):
+                return Reason("graph-break", f"{_NOT_IN_ONE} ({HERE})", (at(module, call),))
+    return None
+
+
+def _may_normalize(layer: Value) -> bool:
+    """Whether a batch norm is in what is not a class of the project: in a layer, or in a network of a library."""
+    is_of_torch = layer.name.startswith("torch.nn.")
+    return isinstance(layer, Made) and (not is_of_torch or layer.name.startswith("torch.nn.BatchNorm"))
+
+
+def _layers_of(script: Script, node: ast.expr) -> Iterator[Value]:
+    for value in script.flow.values(node):
+        if kind(script.flow, value) is Kind.MODEL:
+            for each in unwrapped(script.flow, value):
+                yield from Model(script.flow, each).layers
+
+
 def _recompiled(script: Script, trained: TrainedModel) -> Reason | None:
     return why_recompiled(trained.model) if pads_to_the_longest(script) else None
 
@@ -264,6 +298,7 @@ OBSTACLES = (
     Obstacle(_in_framework),
     Obstacle(_beside_new_tf32, mended_in=(2, 14), reference="pytorch/pytorch 166387"),
     Obstacle(_not_traced),
+    Obstacle(_synchronized, reference="pytorch/pytorch 107372, 161302"),
     Obstacle(_recompiled),
     Obstacle(_no_home),
 )
