@@ -46,10 +46,10 @@ class DeviceCtor(Codemod):
         Random numbers: a device has a generator of its own, so that others would be drawn, and the host's would yield
         others later, such as the order of a loader. What devices may round otherwise: ``linspace``, ``arange`` of
         floats. Gradients are asked for of the tensor on the host. The copy is cast as well, or gives each element of
-        ``expand()`` memory of its own. Other streams run, or what is written as the device may be something else.
-        Items of data sets are made where CUDA may not be used. Outside of loops, and of what a model's
-        constructor makes once for each layer, nothing is said, but of what a model runs for each batch, and of closures
-        that an optimizer calls in each step.
+        ``expand()`` memory of its own, and it is not only compared with a column. Other streams run, or what is written
+        as the device may be something else. Items of data sets are made where CUDA may not be used. Outside of loops,
+        and of what a model's constructor makes once for each layer, nothing is said, but of what a model runs for each
+        batch, and of closures that an optimizer calls in each step.
 
     Results:
         The same values, bit for bit, in the same number format. Without CUDA it is the same tensor on the CPU.

@@ -569,6 +569,18 @@ LATER = {
         "    y = torch.zeros(2)\n    z = torch.ones(2)\n    if x.is_cuda:\n        y = y.cuda()\n        z = z.to(x.device)\n",
         "    y = torch.zeros(2, device=x.device)\n    z = torch.ones(2, device=x.device)\n",
     ),
+    "a tensor that is made in two steps": (
+        "    z = torch.arange(2)\n    y = z[None].repeat(8, 1)\n    if x.is_cuda:\n        y = y.cuda()\n",
+        "    z = torch.arange(2, device=x.device)\n    y = z[None].repeat(8, 1)\n",
+    ),
+    "a mask of lengths": (
+        "    steps = torch.arange(0, 4).long()\n    row = steps.unsqueeze(0).expand(8, 4)\n    row = Variable(row)\n"
+        "    if x.is_cuda:\n        row = row.cuda()\n"
+        "    lengths = x[:, 0].unsqueeze(1).expand_as(row)\n    y = (row < lengths).float()\n",
+        "    steps = torch.arange(0, 4, device=x.device).long()\n    row = steps.unsqueeze(0).expand(8, 4)\n"
+        "    row = Variable(row)\n"
+        "    lengths = x[:, 0].unsqueeze(1).expand_as(row)\n    y = (row < lengths).float()\n",
+    ),
     "other statements stay under the condition": (
         "    y = torch.zeros(2)\n    if x.is_cuda:\n        print(x)\n        y = y.cuda()\n",
         "    y = torch.zeros(2, device=x.device)\n    if x.is_cuda:\n        print(x)\n",

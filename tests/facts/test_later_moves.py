@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from probe import script
 
-from codemods.facts.devices.later_moves import later_move, why_other_device
+from codemods.facts.devices.later_moves import LaterMove, later_move, why_other_device
 
 if TYPE_CHECKING:
     from codemods.facts.devices.transfers import Transfer
@@ -110,3 +110,71 @@ def test_of_several_devices_the_current_one_may_be_another(other: str, line: tup
     reason = why_other_device(made.flow, found[0])
 
     assert (reason.places[0].lines if reason is not None else None) == line
+
+
+def move(body: str) -> LaterMove:
+    """The one that a function's body makes."""
+    _, found = copies(HEAD + body)
+    (made,) = [each for each in map(later_move, found) if each is not None]
+    return made
+
+
+BELOW = "    if x.is_cuda:\n        b = b.cuda()\n"
+EARLIER = {
+    "another name": ("    a = torch.eye(3)\n    b = a[None]\n" + BELOW, {"a"}),
+    "two other names": ("    a = torch.eye(3)\n    c = a[None]\n    b = c.long()\n" + BELOW, {"a", "c"}),
+    "the same name": ("    b = torch.eye(3)\n    b = b[None]\n" + BELOW, {"b"}),
+    "other things in between": ("    a = torch.eye(3)\n    log(y)\n    b = a[None]\n" + BELOW, {"a"}),
+    "it is read twice": ("    a = torch.eye(3)\n    b = a[None]\n    log(a)\n" + BELOW, set()),
+    "it is read twice at once": ("    a = torch.eye(3)\n    b = a.repeat(a.size(0), 1)\n" + BELOW, set()),
+    "it is read below": ("    a = torch.eye(3)\n    b = a[None]\n" + BELOW + "    log(a)\n", set()),
+    "it is bound again": ("    a = torch.eye(3)\n    b = a[None]\n    a = 3\n" + BELOW, set()),
+    "it is read before it is bound again": (
+        "    b = torch.eye(3)\n    log(b)\n    b = b[None]\n" + BELOW,
+        set(),
+    ),
+    "it is made under a condition": ("    if y:\n        a = torch.eye(3)\n    b = a[None]\n" + BELOW, set()),
+    "the other name is bound in between": ("    a = torch.eye(3)\n    x = y\n    b = a[None]\n" + BELOW, set()),
+    "it is made of itself": ("    a = 0\n    a = a + torch.eye(3)\n    b = a[None]\n" + BELOW, set()),
+    "an attribute may be moved by what is called": (
+        "    a = torch.eye(3)\n    log.move()\n    b = a[None]\n    if log.weight.is_cuda:\n        b = b.cuda()\n",
+        set(),
+    ),
+    "a function within reads it": (
+        "    a = torch.eye(3)\n    b = a[None]\n    log(lambda: a)\n" + BELOW,
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "names"), EARLIER.values(), ids=EARLIER)
+def test_names_that_are_only_read_to_make_it(body: str, names: set[str]) -> None:
+    assert set(move(body).earlier) == names
+
+
+COMPARED = {
+    "with a column": ("    return b < x.unsqueeze(1)\n", True),
+    "with a column by its index": ("    return x[:, None] >= b\n", True),
+    "with a column that is expanded by it": ("    c = x.unsqueeze(1).expand_as(b)\n    return b < c\n", True),
+    "with what may lie otherwise in memory": ("    return b < x\n", False),
+    "with what has two values": ("    c = x.unsqueeze(1)\n    c = c.T\n    return b < c\n", False),
+    "it is written to": ("    b[0] = 1\n    return b < x.unsqueeze(1)\n", False),
+    "it is added to": ("    b += 1\n    return b < x.unsqueeze(1)\n", False),
+    "it is returned": ("    return b\n", False),
+    "it is handed on": ("    log(b)\n    return b < x.unsqueeze(1)\n", False),
+    "a function within reads it": ("    return lambda: b < x.unsqueeze(1)\n", False),
+    "nothing reads it": ("    return x\n", False),
+}
+
+
+@pytest.mark.parametrize(("body", "expected"), COMPARED.values(), ids=COMPARED)
+def test_what_is_only_compared_may_share_its_memory(body: str, *, expected: bool) -> None:
+    made = move("    b = torch.arange(3).expand(2, 3)\n" + BELOW + body)
+
+    assert made.is_only_compared is expected
+
+
+def test_the_next_pass_of_a_loop_may_do_something_else_with_it() -> None:
+    body = "    while y:\n        log(b)\n        b = torch.eye(3)\n        if x.is_cuda:\n            b = b.cuda()\n        y = b < x.unsqueeze(1)\n"
+
+    assert not move(body).is_only_compared

@@ -43,7 +43,7 @@ from codemods.library.fills import (
 from codemods.library.kinds import Kind, is_dtype, kind, may
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
@@ -105,8 +105,8 @@ def filled(script: Script) -> Iterator[Filled]:
         later = later_move(transfer)
         if module is not script.module or not _moves(transfer) or _stays(script, transfer, later):
             continue
-        made = transfer.receiver if later is None else later.made
-        steps = tuple(calls_of_chain(script, made, with_numbers=True))
+        made, named = (transfer.receiver, None) if later is None else (later.made, later.earlier)
+        steps = tuple(calls_of_chain(script, made, with_numbers=True, named=named))
         if not copying.isdisjoint(steps):
             continue  # `.type_as(x).to(device)`: the first copy is a site, and there is nothing left for the second one
         maker = steps[-1] if steps else None
@@ -119,7 +119,10 @@ def filled(script: Script) -> Iterator[Filled]:
         of_item = _why_item(script, module, call)
         if is_there or not (of_item is not None or _runs_often(script, module, call)):
             continue
-        why_not = of_item or _why_not(script, transfer, name, steps)
+        shares = later is not None and later.is_only_compared
+        why_not = of_item or _why_not(
+            script, transfer, name, [each for each in steps if not (shares and _shares(each))]
+        )
         if later is not None:
             why_not = why_not or why_other_device(script.flow, transfer)
         yield Filled(transfer, maker, name, steps[:-1], why_not, _like(script, transfer), later)
@@ -196,15 +199,22 @@ def _collates(script: Script, function: Callee) -> bool:
     return any(function is value.site for each in given if each is not None for value in each.values)
 
 
-def calls_of_chain(script: Script, node: ast.expr | None, *, with_numbers: bool = False) -> Iterator[ast.Call]:
+def calls_of_chain(
+    script: Script, node: ast.expr | None, *, with_numbers: bool = False, named: Mapping[str, ast.expr] | None = None
+) -> Iterator[ast.Call]:
     """The calls that an expression is a chain of, from the outside in, to the one that makes the tensor.
 
     Args:
         script: The script.
         node: The expression.
         with_numbers: Whether numbers may be added to it, or multiplied with it, and dimensions added, in between.
+        named: What names hold that may stand in between.
     """
-    while isinstance(node, ast.Call) or (with_numbers and isinstance(node, (ast.BinOp, ast.Subscript))):
+    names = dict(named or {})
+    while isinstance(node, (ast.Call, ast.Name)) or (with_numbers and isinstance(node, (ast.BinOp, ast.Subscript))):
+        if isinstance(node, ast.Name):
+            node = names.pop(node.id, None)
+            continue
         if isinstance(node, ast.BinOp):
             node = _of_number(script, node)
             continue
@@ -248,6 +258,11 @@ def _name(script: Script, call: ast.Call) -> str:
     values = script.flow.values(call.func)
     names = library_names(values)
     return next(iter(names)) if len(names) == len(values) == 1 else ""
+
+
+def _shares(call: ast.Call) -> bool:
+    """Whether it keeps one element for several, by numbers and not by another tensor."""
+    return _method(call) == "expand"
 
 
 def _is_about(script: Script, name: str, steps: tuple[ast.Call, ...]) -> bool:
@@ -359,7 +374,7 @@ def _like(script: Script, transfer: Transfer) -> ast.expr | None:
 # What stands against it.
 
 
-def _why_not(script: Script, transfer: Transfer, name: str, steps: tuple[ast.Call, ...]) -> Reason | None:
+def _why_not(script: Script, transfer: Transfer, name: str, steps: Sequence[ast.Call]) -> Reason | None:
     return (
         _why_other_numbers(script, name, steps)
         or _why_other_tensor(script, name, steps)
@@ -368,7 +383,7 @@ def _why_not(script: Script, transfer: Transfer, name: str, steps: tuple[ast.Cal
     )
 
 
-def _why_other_numbers(script: Script, name: str, steps: tuple[ast.Call, ...]) -> Reason | None:
+def _why_other_numbers(script: Script, name: str, steps: Sequence[ast.Call]) -> Reason | None:
     """Why other numbers might come out on the device."""
     maker = steps[-1]
     if is_of_numbers(name) and spelled_full(script, maker) is None:
@@ -422,7 +437,7 @@ def _is_tensor(script: Script, node: ast.expr) -> bool:
     return bool(values) and all(isinstance(each, Tensor) for each in values)
 
 
-def _why_other_tensor(script: Script, name: str, steps: tuple[ast.Call, ...]) -> Reason | None:
+def _why_other_tensor(script: Script, name: str, steps: Sequence[ast.Call]) -> Reason | None:
     """Why what is made may not be made so on a device, or would be another thing there."""
     maker = steps[-1]
     if is_legacy(name):

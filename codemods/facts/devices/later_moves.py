@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, declared_outer
-from codemods.dataflow.source import FUNCTIONS, is_name, walk
+from codemods.dataflow.source import FUNCTIONS, LOOPS, is_name, walk
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.devices.transfers import Transfer
@@ -32,6 +34,10 @@ class LaterMove:
     condition: ast.If
     other: ast.expr
     """The tensor whose device decides: ``x``."""
+    earlier: Mapping[str, ast.expr]
+    """What other names hold that it is made of, ``steps`` of ``zeros = steps[None]``, where nothing else reads them."""
+    is_only_compared: bool
+    """Whether below it is only compared with a column of numbers, so that its elements may share their memory."""
 
 
 def later_move(transfer: Transfer) -> LaterMove | None:
@@ -45,13 +51,15 @@ def later_move(transfer: Transfer) -> LaterMove | None:
             return None
     match condition:
         case ast.If(ast.Attribute(other, "is_cuda"), _, []) if _root(other) not in {"", name}:
-            made = _made_before(module, condition, name, other)
+            making = _made_before(module, condition, name, other)
         case _:
             return None
     first = itertools.takewhile(lambda each: each is not statement, condition.body)
-    if made is None or any(_mentions(each, name) for each in first) or not _goes_there(transfer, other):
+    if making is None or any(_mentions(each, name) for each in first) or not _goes_there(transfer, other):
         return None
-    return LaterMove(made, statement, condition, other)
+    earlier = _earlier(module, condition, making, name, other)
+    is_only_compared = _is_only_compared(module, condition, name)
+    return LaterMove(making.value, statement, condition, other, earlier, is_only_compared)
 
 
 def _goes_there(transfer: Transfer, other: ast.expr) -> bool:
@@ -62,8 +70,8 @@ def _goes_there(transfer: Transfer, other: ast.expr) -> bool:
     return ast.unparse(target) == f"{ast.unparse(other)}.device"
 
 
-def _made_before(module: Module, condition: ast.If, name: str, other: ast.expr) -> ast.expr | None:
-    """What a name is given above the ``if``, where nothing between mentions it, or binds the other tensor's name."""
+def _made_before(module: Module, condition: ast.If, name: str, other: ast.expr) -> ast.Assign | None:
+    """What gives a name its value above the ``if``, where nothing between mentions it, or binds the other's name."""
     suite = module.suite(condition)
     above = suite[: next(number for number, each in enumerate(suite) if each is condition)]
     between = list(itertools.takewhile(lambda each: not _mentions(each, name), reversed(above)))
@@ -74,7 +82,87 @@ def _made_before(module: Module, condition: ast.If, name: str, other: ast.expr) 
         case _:
             return None
     is_same = not any(_may_bind(each, _root(other)) for each in (made, *between))
-    return made if is_same and (not between or _only_seen_here(module, condition, name, other)) else None
+    return statement if is_same and (not between or _only_seen_here(module, condition, name, other)) else None
+
+
+def _earlier(
+    module: Module, condition: ast.If, making: ast.Assign, name: str, other: ast.expr
+) -> Mapping[str, ast.expr]:
+    """What the names hold that are read once, to make the tensor: each is bound above it in the same suite."""
+    found: dict[str, ast.expr] = {}
+    function, suite = module.function(condition), module.suite(condition)
+    todo = [making]
+    while todo and function is not None:
+        here = todo.pop()
+        for read in {each.id for each in walk(here.value) if isinstance(each, ast.Name)} - found.keys():
+            last = _bound_above(suite, here, read)
+            # The name that is moved is bound again where it is read.
+            is_passed_on = (read == name and here is making) or _count(function, read) == len(("bound", "read"))
+            if last is None or not is_passed_on or _count(here.value, read) > 1:
+                continue
+            between = suite[suite.index(last) : suite.index(condition)]
+            is_same = not any(_may_bind(each, _root(other)) for each in between)
+            if is_same and _only_seen_here(module, condition, read, other):
+                found[read] = last.value
+                todo.append(last)
+    return found
+
+
+def _bound_above(suite: Sequence[ast.stmt], statement: ast.stmt, name: str) -> ast.Assign | None:
+    """The last statement above one that mentions the name, if that gives it a value of something else."""
+    above = suite[: suite.index(statement)]
+    last = next((each for each in reversed(above) if _mentions(each, name)), None)
+    match last:
+        case ast.Assign([ast.Name(target)], value) if target == name and not _mentions(value, name):
+            return last
+    return None
+
+
+def _count(node: ast.AST, name: str) -> int:
+    return sum(is_name(each, name) for each in walk(node))
+
+
+def _is_only_compared(module: Module, condition: ast.If, name: str) -> bool:
+    """Whether all that reads a name below the ``if`` compares it with a column, or asks for its size."""
+    function = module.function(condition)
+    in_loop = any(isinstance(each, LOOPS) for each in module.ancestors(condition))
+    if function is None or in_loop or not _only_seen_here(module, condition, name, ast.Name(name)):
+        return False
+    names = [each for each in walk(function) if isinstance(each, ast.Name)]
+    end = (condition.end_lineno or 0, condition.end_col_offset or 0)
+    reads = [each for each in names if each.id == name and (each.lineno, each.col_offset) >= end]
+    return bool(reads) and all(_only_looks(module, each) for each in reads)
+
+
+def _only_looks(module: Module, read: ast.AST) -> bool:
+    """``x < lengths.unsqueeze(1)``, ``lengths.unsqueeze(1).expand_as(x)``."""
+    match module.parent(read):
+        case ast.Compare(left, [ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE() | ast.Eq() | ast.NotEq()], [right]):
+            return _is_column(module, right if left is read else left)
+        case ast.Call(ast.Attribute(_, "expand_as" | "view_as"), [given], []):
+            return given is read
+    return False
+
+
+def _is_column(module: Module, node: ast.expr) -> bool:
+    """Whether it is ``x.unsqueeze(1)`` or ``x[:, None]``, maybe expanded, or a name that is given nothing else."""
+    if isinstance(node, ast.Name):
+        function = module.function(node)
+        stores = [each for each in module.stores.get(node.id, ()) if module.function(each) is function]
+        statement = module.parent(stores[0]) if len(stores) == 1 else None
+        return (
+            isinstance(statement, ast.Assign)
+            and not is_name(statement.value, node.id)
+            and (not isinstance(statement.value, ast.Name) and _is_column(module, statement.value))
+        )
+    match node:
+        case ast.Call(ast.Attribute(value, "expand" | "expand_as")):
+            return _is_column(module, value)
+        case ast.Call(ast.Attribute(_, "unsqueeze"), [_], []):
+            return True
+        case ast.Subscript(_, ast.Tuple(parts)):
+            return any(isinstance(each, ast.Constant) and each.value is None for each in parts)
+    return False
 
 
 def _only_seen_here(module: Module, condition: ast.If, name: str, other: ast.expr) -> bool:
