@@ -11,7 +11,7 @@ from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
 from codemods.dataflow.values import NONE, Choice, Method, Unbound, external
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
@@ -48,8 +48,32 @@ def means_the_same(flow: Flow, module: Module, expression: ast.expr, place: ast.
         )
     if here is None or (there is not None and there is not here and name in names.bound_names(there)):
         return False
+    if name in names.declared_outer(here):
+        return _is_set_above(module, name, place)
     # `device = None` at the top, and a `global device` somewhere, is not a device wherever it is read.
     return bound_for(module, name, here) and NONE not in flow.read_module_name(module, name)
+
+
+def _is_set_above(module: Module, name: str, place: ast.stmt) -> bool:
+    """Whether ``global args`` in the function of the place lets that alone bind the module's name, once, before it."""
+    here = module.function(place)
+    declarations = [each for each in module.nodes(ast.Global, ast.Nonlocal) if name in each.names]
+    bindings = [each for each in module.nodes(ast.Name) if each.id == name and not isinstance(each.ctx, ast.Load)]
+    binders = [each for each in bindings if _declares(declarations, module, each)]
+    return (
+        here is not None
+        and all(isinstance(each, ast.Global) for each in declarations)
+        and name not in names.bound_names(module.tree)
+        and len(binders) == 1
+        and isinstance(module.parent(binders[0]), (ast.Assign, ast.AnnAssign))
+        and dominates(module, module.statement(binders[0]), place)
+    )
+
+
+def _declares(declarations: Sequence[ast.stmt], module: Module, binding: ast.Name) -> bool:
+    """Whether the function that binds the name declares it."""
+    function = module.function(binding)
+    return any(module.function(each) is function for each in declarations)
 
 
 def bound_inside(module: Module, node: ast.AST) -> frozenset[str]:

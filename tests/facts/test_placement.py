@@ -23,6 +23,14 @@ def marked(text: str, **others: str) -> tuple[Script, ast.expr, ast.stmt]:
 
 ARGS = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
 
+GLOBAL = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--cuda", action="store_true")
+def f():
+    source(args.cuda)
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -50,6 +58,38 @@ ARGS = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
         ),
         pytest.param(f"{ARGS}args.cuda = 1\nPLACE\nsource(args.cuda)", True, id="a choice that is overwritten before"),
         pytest.param(f"{ARGS}PLACE\nsource(args.cuda and args.device == 'cuda')", True, id="a condition of choices"),
+        pytest.param(
+            f"{GLOBAL}def g():\n    global args\n    args = parser.parse_args()\n    PLACE\n    f()\ng()",
+            True,
+            id="a global that the place's function binds before it",
+        ),
+        pytest.param(
+            f"{GLOBAL}def g():\n    global args\n    PLACE\n    args = parser.parse_args()\n    f()\ng()",
+            False,
+            id="a global that it binds below",
+        ),
+        pytest.param(
+            f"{GLOBAL}def g():\n    global args\n    if c:\n        args = parser.parse_args()\n    PLACE\n    f()\ng()",
+            False,
+            id="a global that it may bind",
+        ),
+        pytest.param(
+            f"{GLOBAL}def g():\n    global args\n    args = parser.parse_args()\n    PLACE\n    f()\ng()\n"
+            "def h():\n    global args\n    args = parser.parse_args([])\nh()\nf()",
+            False,
+            id="a global that another function binds, too",
+        ),
+        pytest.param(
+            f"{GLOBAL}def g():\n    global args\n    args = parser.parse_args()\n    PLACE\n    f()\ng()\n"
+            "args = parser.parse_args([])\nf()",
+            False,
+            id="a global that the module binds, too",
+        ),
+        pytest.param(
+            f"{GLOBAL}def g():\n    global args\n    args = parser.parse_args()\ndef h():\n    global args\n    PLACE\n    f()\ng()",
+            False,
+            id="a global that only another function binds",
+        ),
         pytest.param("x = a\nPLACE\nsource(not x)", True, id="the opposite"),
         pytest.param("PLACE\nx = a\nsource(not x)", False, id="the opposite of what is not bound"),
         pytest.param(
