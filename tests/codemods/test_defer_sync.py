@@ -405,6 +405,34 @@ def test_a_loss_that_is_picked_by_its_name_is_a_tensor() -> None:
     check_rewrites(DeferSync, HEAD + CHOSEN + before + CALL, HEAD + CHOSEN + after + CALL)
 
 
+POLICY = """\
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(6, 3)
+
+    def evaluate(self, x, y):
+        dist = torch.distributions.Categorical(logits=self.body(x))
+        return dist.log_prob(y), dist.entropy().mean()
+
+policy = Policy().to(device)
+total = 0
+for x, y in batches:
+    logs, entropy = policy.evaluate(x.to(device), y.to(device))
+    (-logs.mean() - entropy * 0.01).backward()
+    {}
+{}print(total / 7)
+"""
+
+
+def test_what_a_distribution_computes_is_a_tensor() -> None:
+    before = HEAD + POLICY.format("total += entropy.item()", "")
+    after = HEAD + POLICY.format("total += entropy.detach().double()", "total = float(total)\n")
+
+    check_rewrites(DeferSync, before, after)
+    assert run_script(before) == run_script(after)
+
+
 # What is left.
 
 MANY = "do that every so many iterations"

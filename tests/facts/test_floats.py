@@ -168,3 +168,58 @@ def test_what_a_function_returns_besides(returned: str, index: int, expected: Co
 
     assert given is not None
     assert content(known.flow, known.module, given) == expected
+
+
+DISTRIBUTIONS = """\
+import torch
+from torch import nn
+from torch.distributions import Bernoulli, Categorical, Normal, kl_divergence
+class Fixed(Normal):
+    def entropy(self):
+        return super().entropy().sum(-1)
+class Named(Categorical):
+    def mode(self):
+        return self.probs.argmax(-1)
+class Rounded(Normal):
+    def entropy(self):
+        return round(self.scale.item())
+class Mixed(Normal, nobody()):
+    pass
+class Own:
+    def entropy(self):
+        return self.number
+class Policy(nn.Module):
+    def forward(self, x):
+        return Fixed(x, x) if x.shape[0] else Named(logits=x)
+    def evaluate(self, x):
+        return x, self(x).entropy().mean()
+policy, x = Policy(), torch.ones(3)
+_, entropy = policy.evaluate(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_tensor"),
+    [
+        pytest.param("Bernoulli(x).entropy()", True, id="the entropy of one of torch's"),
+        pytest.param("Categorical(logits=x).log_prob(x).mean()", True, id="a mean of logarithms"),
+        pytest.param("Fixed(x, x).entropy()", True, id="a sum of what a base computes"),
+        pytest.param("Named(logits=x).entropy().mean()", True, id="of a class that derives from torch's"),
+        pytest.param("policy(x).entropy().mean()", True, id="of one of several"),
+        pytest.param("entropy", True, id="the second of what a method returns"),
+        pytest.param("-entropy * 0.5", True, id="scaled"),
+        pytest.param("kl_divergence(Normal(x, x), Fixed(x, x)).mean()", True, id="a divergence"),
+        pytest.param("Rounded(x, x).entropy()", False, id="a method of its own computes it on the host"),
+        pytest.param("Mixed(x, x).entropy()", False, id="of a class that derives from something else, too"),
+        pytest.param("Own().entropy()", False, id="of something else"),
+        pytest.param("entropy.numpy()", False, id="an array of it"),
+        pytest.param("Normal(x, x).entropy", False, id="the method itself"),
+    ],
+)
+def test_what_distributions_compute(expression: str, *, is_tensor: bool) -> None:
+    known = script(f"{DISTRIBUTIONS}answer = {expression}\n")
+    answer = next(each for each in known.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "answer")
+    found = content(known.flow, known.module, answer.value)
+
+    assert (found is not None and found.is_tensor) is is_tensor
+    assert not is_tensor or found == Content(floats=True, graph=True, is_tensor=True)

@@ -68,7 +68,7 @@ def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
         tensor = tensor.func.value  # type: ignore[attr-defined]
     is_method = isinstance(node.func, ast.Attribute)
     is_sure = is_on_device(flow, module, tensor, or_number=is_method) or (
-        is_method and is_made_of_parameter(flow, module, tensor)
+        is_method and _is_computed(flow, module, tensor)
     )
     return (
         Reading(module, node, tensor, cuts, is_sure) if is_sure or (is_method and _is_unknown(flow, tensor)) else None
@@ -80,6 +80,14 @@ def _is_unknown(flow: Flow, node: ast.expr) -> bool:
     values = flow.values(node)
     may_be = (*_PERHAPS, Made) if any(map(is_of_parameters, values)) else _PERHAPS
     return bool(values) and all(isinstance(each, may_be) for each in values)
+
+
+def _is_computed(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether it is surely a tensor that is computed of a model's parameters, or by a distribution."""
+    if is_made_of_parameter(flow, module, node):
+        return True
+    found = content(flow, module, node)
+    return found is not None and found.is_tensor
 
 
 def is_copy_to_host(flow: Flow, node: ast.expr) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow import names
 from codemods.dataflow.source import last_name, unparsed, walk
-from codemods.dataflow.values import Literal, Made
+from codemods.dataflow.values import Instance, Literal, Made, Method, class_of, library_names
 from codemods.facts.complex_numbers import may_be_computed
 from codemods.facts.reaching import reaching
 from codemods.library.kinds import computes_loss, has_integers, is_dtype
@@ -29,11 +29,14 @@ class Content(NamedTuple):
     """Whether it may carry a graph for gradients."""
     narrow: bool = False
     """Whether they may be integers of less than 64 bits."""
+    is_tensor: bool = False
+    """Whether it is known to be a tensor where nothing else tells: what a distribution computes."""
 
 
 _INTEGERS = Content(floats=False, graph=False)
 _NARROW = Content(floats=False, graph=False, narrow=True)
 _LOSS = Content(floats=True, graph=True)
+_COMPUTED = Content(floats=True, graph=True, is_tensor=True)
 _WIDE_CASTS = frozenset({"long", "int64", "bool", "LongTensor", "BoolTensor"})
 _WIDENING = frozenset({"sum", "prod", "cumsum", "cumprod"})
 """What adds up integers in 64 bits, whatever they have."""
@@ -45,6 +48,9 @@ _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.Module.parameters"})
 _WITHOUT_GRAPH = frozenset({"data", "detach"})
 _OF_TENSORS_ALONE = names.words("grad norm detach")
 """What arrays of NumPy's do not have."""
+_DISTRIBUTIONS = "torch.distributions."
+_KL_DIVERGENCE = frozenset({"torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"})
+_OF_DISTRIBUTIONS = names.words("entropy log_prob")
 _REAL = names.words("norm abs")
 _FLOATS_OF_FLOATS = names.words("norm abs sum mean max min pow square sqrt detach float double clone")
 """Methods of tensors that make one of floats of one of floats."""
@@ -142,7 +148,11 @@ class _Contents:
             case ast.Name():
                 return _LOSS if is_differentiated(module, node) else self._named(module, node)
             case ast.Call():
-                return self._of_parameter(module, node) or self._called(module, node)
+                return (
+                    self._of_parameter(module, node)
+                    or self._of_distribution(module, node)
+                    or self._called(module, node)
+                )
         return None
 
     def _named(self, module: Module, name: ast.Name) -> Content | None:
@@ -226,6 +236,32 @@ class _Contents:
         cut = (each for each in walk(call) if isinstance(each, ast.Attribute) and each.attr in _WITHOUT_GRAPH)
         return _LOSS._replace(graph=next(cut, None) is None)
 
+    def _of_distribution(self, module: Module, call: ast.Call) -> Content | None:
+        """What a distribution of torch computes, ``dist.entropy()``, and what methods make of that."""
+        callees = self._flow.values(call.func)
+        if library_names(callees) & _KL_DIVERGENCE and len(callees) == 1:
+            return _COMPUTED
+        if not isinstance(call.func, ast.Attribute):
+            return None
+        if call.func.attr in _OF_DISTRIBUTIONS:
+            return _agreed([self._by_distribution(each) for each in callees])
+        found = self.of(module, call.func.value) if call.func.attr in _FLOATS_OF_FLOATS else None
+        if found is None or not found.is_tensor:
+            return None
+        return _detached(found) if call.func.attr in _WITHOUT_GRAPH else found
+
+    def _by_distribution(self, callee: Value) -> Content | None:
+        """The same of one method: torch's, or one of the project's that computes with it."""
+        if not isinstance(callee, Method):
+            return None
+        if callee.site is not None:
+            return self._returned(callee.site)
+        class_ = class_of(callee.of) if isinstance(callee.of, Instance) else None
+        bases = self._flow.bases(class_) if class_ is not None else [callee.of.name]
+        libraries = [each for each in bases if isinstance(each, str)]
+        is_torchs = bool(libraries) and all(each.startswith(_DISTRIBUTIONS) for each in libraries)
+        return _COMPUTED if is_torchs and "(" not in callee.of.name else None
+
     def _cast(self, given: list[ast.expr], first: Content | None) -> Content | None:
         """What ``x.to(…)`` and ``x.type(…)`` hold."""
         values = [value for each in given for value in self._flow.values(each)]
@@ -263,13 +299,15 @@ def _joined(several: list[Content | None]) -> Content | None:
     if not known or len(known) != len(several):
         return None
     floats, graph, narrow = (any(getattr(each, name) for each in known) for name in ("floats", "graph", "narrow"))
-    return Content(floats=floats, graph=graph, narrow=narrow and not floats)
+    is_tensor = all(each.is_tensor for each in known)
+    return Content(floats=floats, graph=graph, narrow=narrow and not floats, is_tensor=is_tensor)
 
 
 def _computed(several: list[Content | None], *, divides: bool) -> Content | None:
     """What an operator makes of several: floats where one of them has some, or where it divides."""
     if divides or any(each is not None and each.floats for each in several):
-        return Content(floats=True, graph=any(each is None or each.graph for each in several))
+        is_tensor = any(each is not None and each.is_tensor for each in several)
+        return Content(floats=True, graph=any(each is None or each.graph for each in several), is_tensor=is_tensor)
     return _joined(several)
 
 
