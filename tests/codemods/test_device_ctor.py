@@ -573,6 +573,10 @@ LATER = {
         "    z = torch.arange(2)\n    y = z[None].repeat(8, 1)\n    if x.is_cuda:\n        y = y.cuda()\n",
         "    z = torch.arange(2, device=x.device)\n    y = z[None].repeat(8, 1)\n",
     ),
+    "as many as a tensor says": (
+        "    y = torch.arange(0, x[0, 0].long() + 2)\n    if x.is_cuda:\n        y = y.cuda()\n",
+        "    y = torch.arange(0, x[0, 0].long() + 2, device=x.device)\n",
+    ),
     "a mask of lengths": (
         "    steps = torch.arange(0, 4).long()\n    row = steps.unsqueeze(0).expand(8, 4)\n    row = Variable(row)\n"
         "    if x.is_cuda:\n        row = row.cuda()\n"

@@ -451,7 +451,7 @@ def _why_other_tensor(script: Script, name: str, steps: Sequence[ast.Call]) -> R
     if any(each.arg is None for each in maker.keywords):
         return Reason("unknown-arguments", "the device may be among its ** arguments")
     tensor = next((each for each in arguments_of(maker) if _is_tensor(script, each)), None)
-    if tensor is not None:
+    if tensor is not None and not counts(name):  # what counts takes the number out of it, wherever it is
         return Reason("other-arguments", f"'{ast.unparse(tensor)}' is a tensor, which may be on the host")
     other = next((each.arg for each in maker.keywords if each.arg not in PLAIN_ARGUMENTS), None)
     if other is not None:
