@@ -71,8 +71,9 @@ class Compile(Codemod):
         times; batches differ in size; the model is wrapped. Nothing else stands against the default mode then.
 
         It cannot pay, as far as the script shows: an iteration computes at most 10 billion operations (on an H100, such
-        networks were slower when compiled), or all iterations together save less than the eleven seconds that a start
-        takes. ``--select compile`` compiles all the same.
+        networks were slower when compiled), the model is given one observation of an environment at a time, or all
+        iterations together save less than the eleven seconds that a start takes. ``--select compile`` compiles all the
+        same.
 
     Results:
         Fused operations round otherwise. Dropout and noise in the model draw other random numbers: the same

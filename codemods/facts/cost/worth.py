@@ -11,6 +11,7 @@ from codemods.dataflow.values import in_order, without_none
 from codemods.facts.cost.constants import Constants
 from codemods.facts.cost.lengths import Lengths
 from codemods.facts.cost.networks import Networks
+from codemods.facts.cost.one_at_a_time import sees_one_at_a_time
 from codemods.facts.precision.tf32 import only_looks_up
 from codemods.facts.reason import Reason
 from codemods.facts.training.iterations import EventKind
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
 _CODE = "never-pays-back"
 _WHATEVER = "select the rule by name to apply it all the same"
 _LOOKED_UP = Reason(_CODE, "its model only looks up rows of a table: there is little to compute", remedy=_WHATEVER)
+
+_ONE = Reason(
+    _CODE,
+    "its model is given one observation of an environment at a time: launching operations takes longer than they do",
+    remedy=_WHATEVER,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +87,18 @@ class Worth:
         sizes = self.networks.sizes(model)
         return self.networks.operations(model, sizes, self.iterations(model)) if sizes is not None else None
 
+    def _sees_one_at_a_time(self, model: Value) -> bool:
+        """Whether the model computes one observation in a pass, and is none of torchvision's large networks."""
+        sizes = self.networks.sizes(model)
+        is_published = sizes is not None and sizes.published is not None
+        return not is_published and sees_one_at_a_time(self.script.flow, model)
+
     def why_compiled_in_vain(self, model: Value) -> Reason | None:
         """Why compiled code of the model cannot save what its start takes; None where it may, or that is not known."""
         if only_looks_up(self.script, model):
             return _LOOKED_UP
+        if self._sees_one_at_a_time(model):
+            return _ONE
         sizes, operations, length = self.networks.sizes(model), self.operations(model), self.length(model)
         named = f" of a network of {_parameters(sizes)}" if sizes and sizes.parameters else ""
         if operations is not None and operations <= OPERATIONS_OF_SMALL:
@@ -106,6 +121,8 @@ class Worth:
             return None
         if trained and all(only_looks_up(self.script, each) for each in trained):
             return _LOOKED_UP
+        if trained and all(map(self._sees_one_at_a_time, trained)):
+            return _ONE
         for model in trained:
             sizes, iterations = self.networks.sizes(model), self.iterations(model)
             wide = sizes.without_narrow if sizes is not None else None
