@@ -260,13 +260,15 @@ class Codemod(ABC):
         found = (each for each in self.find(script) if script.runs(each.module, each.node))
         if failure is None:
             yield from (self._with_torch(script.target, each) for each in found)
-        elif next(found, None) is not None:
+        elif (site := next(found, None)) is not None:
+            node = failure.node or site.node
             remedy = f"fix first: {failure.because}"
-            is_there = [(each.module, each.nodes) for each in failure.places] == [(script.module, (failure.node,))]
+            is_there = [(each.module, each.nodes) for each in failure.places] == [(script.module, (node,))]
             where = "" if is_there else f" ({' and '.join([HERE] * len(failure.places))})"
-            text = f"the script fails before any change{where};"
+            what = "the script" if failure.node is not None else "each script that imports it"
+            text = f"{what} fails before any change{where};"
             because = Reason("fails-today", text, () if is_there else failure.places, remedy=remedy)
-            yield self.left(script.module, failure.node, because)
+            yield self.left(script.module, node, because)
 
     def _with_torch(self, target: Target, finding: Finding) -> Finding:
         """The finding, for the reason that torch is too old where that alone decides, whatever else is in the way."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 class Failure:
     """What surely fails when a module is run."""
 
-    node: ast.AST
-    """The first place in the module, or the import of the module in which that is."""
+    node: ast.AST | None
+    """The first place in the module, or the import of the module in which that is; None where no such import is."""
     because: str
     """What fails, and what to write instead."""
     places: tuple[Place, ...]
@@ -92,6 +92,8 @@ def failure(
     unreadable: Mapping[str, str] = MappingProxyType({}),
 ) -> Failure | None:
     """All places where the module fails whatever is chosen when it is started; of a script, those of what it runs, too.
+
+    Of a module that fails nowhere itself, those of the first script that imports it, where all such scripts fail.
 
     Args:
         flow: What is known of the module's project.
@@ -122,17 +124,33 @@ def _failure(
         if course.surely_runs(where, each.node) and (where is module or not _is_import(where, each.node))
     ]
     if not found or (target.known is None and all(each.since > ASSUMED for _, each in found)):
-        return None
+        return _failure_of_all(flow, module, entries, target, unreadable)
     subjects: dict[str, dict[str, None]] = {}
     for _, each in found:
         subjects.setdefault(each.what, {})[each.subject] = None
     places = [(where, [each.node for other, each in found if other is where]) for where in loaded]
     first = next((each.node for where, each in found if where is module), None) or loaded[found[0][0]]
     return Failure(
-        first or module.tree,
+        first,
         "; ".join(_told(list(some), what) for what, some in subjects.items()),
         tuple(at(where, *_by_line(nodes)) for where, nodes in places if nodes),
     )
+
+
+def _failure_of_all(
+    flow: Flow,
+    module: Module,
+    entries: tuple[Module, ...],
+    target: Target,
+    unreadable: tuple[tuple[str, str], ...],
+) -> Failure | None:
+    """How the first script fails that imports the module, where all of them do: what is changed in it helps none."""
+    if module in entries:
+        return None
+    scripts = [each for each in entries if each in flow.together(module, (each,))]
+    found = [_failure(flow, each, entries, target, unreadable) for each in scripts]
+    first = next(iter(found), None)
+    return None if first is None or None in found else replace(first, node=None)
 
 
 def _told(subjects: list[str], what: str) -> str:

@@ -199,13 +199,26 @@ def test_a_script_that_imports_what_fails_says_so() -> None:
     )
 
 
+def test_what_only_a_script_runs_that_fails_is_left() -> None:
+    failing = _TRAIN.replace("import torch\n", "import torch\nfrom torch._six import inf\n")
+
+    text = "fails before any change{}; fix first: there is no module torch._six any more"
+    assert _project(ZeroGradNone, train=failing) == {
+        "engine": [f"each script that imports it {text.format(' (train.py, line 2)')}"]
+    }
+
+
 def test_batches_of_a_script_that_fails_are_not_pinned() -> None:
-    kept = _project(
-        H2dNonBlocking, train=_TRAIN.replace("import torch\n", "import torch\nfrom torch._six import inf\n")
-    )
+    failing = _TRAIN.replace("import torch\n", "import torch\nfrom torch._six import inf\n")
+    modules = [
+        Module(f"{name}.py", text, name)
+        for name, text in {"train": failing, "other": "import engine\n", "engine": _ENGINE, "model": _MODEL}.items()
+    ]
+    whole = Whole.of(tuple(modules))
+    script = Script(modules[2], tuple(modules), tuple(modules[:2]), UNKNOWN, whole)
 
     because = "the loader in train.py, line 10 does not pin its batches: the script fails there before any change"
-    assert kept == {"engine": [because] * 4}
+    assert [each.message for each in H2dNonBlocking().sites(script)] == [because] * 4
     assert because not in _project(H2dNonBlocking)["engine"]
 
 

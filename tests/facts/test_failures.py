@@ -170,6 +170,24 @@ def test_the_places_are_those_of_all_modules() -> None:
     assert {each.module.path for each in found.places} == {"train.py", "steps.py"}
 
 
+def test_a_module_that_only_scripts_import_that_fail() -> None:
+    text = HEAD + "import steps\nsteps.step()\n"
+    known = script(text + "print(loss[0])\n", steps="def step():\n    pass\n", other=text, aside="import torch\n")
+    train, steps, other, aside = (
+        next(each for each in known.modules if each.path == f"{name}.py")
+        for name in ("train", "steps", "other", "aside")
+    )
+
+    found = failure(known.flow, steps, (train,), UNKNOWN)
+    assert found is not None
+    assert found.node is None
+    assert [each.module for each in found.places] == [train]
+    assert failure(known.flow, steps, (train, aside), UNKNOWN) is not None
+    assert failure(known.flow, steps, (train, other), UNKNOWN) is None
+    assert failure(known.flow, steps, (aside,), UNKNOWN) is None
+    assert failure(known.flow, other, (train, other), UNKNOWN) is None
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [("x.cuda(async=True)", True), ("x.cuda(async == 1)", False), ("async def f(): pass", False)],
