@@ -220,7 +220,7 @@ def test_batches_of_a_helper_are_pinned() -> None:
 
     assert after.endswith("batch_size=batch_size, pin_memory=True)")
     assert _project(LoaderPin, train=_GUARDED.replace(".cuda()", ""), data=_DATA) == {
-        "data": ["its batches are not moved to a device in the files of the project"]
+        "data": ["in the files of the project, its batches are not seen to be moved to a device"]
     }
 
 

@@ -197,7 +197,10 @@ class Loader:
             text = f"new tensors are made from its batches on the host, and those are moved ({holes})"
             return Reason("converted-on-host", text, tuple(lines.values()))
         if not self.transfers:
-            return Reason("batches-not-moved", f"its batches are not moved to a device in {self.files}")
+            text = f"its batches are not moved to a device in {self.files}"
+            if len(self.flow.modules) > 1:  # attributes that several files pass on may not all be followed
+                text = f"in {self.files}, its batches are not seen to be moved to a device"
+            return Reason("batches-not-moved", text)
         kinds = {each.device.kind for each in self.transfers}
         if kinds == {DeviceKind.CPU}:
             return Reason("no-cuda", "its batches stay on the CPU")
