@@ -302,3 +302,43 @@ def test_what_may_be_computed_with_has_a_graph(computed: str) -> None:
 
     (site,) = run(RetainGraph, code).sites
     assert not site.rewrites
+
+
+LEARNS = """\
+def learn(x, state):
+    {}
+    for epoch in range(3):
+        loss = model(x[0] + first + pair[0]).mean()
+        loss.backward(retain_graph=True)
+
+
+for x in loader:
+    learn(x, load_state())
+"""
+DETACHED = "first = state.detach()\n    pair = (state.detach(), first.detach())"
+
+
+def test_what_was_detached_before_a_loop_has_no_graph() -> None:
+    before = HEAD + LEARNS.format(DETACHED)
+
+    check_rewrites(RetainGraph, before, before.replace("retain_graph=True", ""))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(DETACHED.replace("first.detach()", "state"), id="a part of a tuple is not detached"),
+        pytest.param(DETACHED.replace("state.detach(), first", "state * 2, first"), id="a part of a tuple is computed"),
+        pytest.param(f"{DETACHED}\n    first = state", id="the name is bound anew"),
+        pytest.param(f"{DETACHED}\n    first += model(state)", id="something is added to it"),
+        pytest.param(f"{DETACHED}\n    first.add_(model(state))", id="it is changed in place"),
+        pytest.param(f"{DETACHED}\n    first[0] = model(state)", id="a part of it is changed"),
+        pytest.param(f"{DETACHED}\n    first = first * model(state)", id="something is computed from it"),
+        pytest.param(DETACHED.replace("first = ", "first = own = "), id="it has two names"),
+        pytest.param(DETACHED.replace("(state.detach(), first.detach())", "[state.detach()]"), id="a list"),
+    ],
+)
+def test_what_may_have_a_graph_before_a_loop_keeps_it(given: str) -> None:
+    (site,) = run(RetainGraph, HEAD + LEARNS.format(given)).sites
+
+    assert (site.rewrites, site.code) == (False, "graph-used")

@@ -120,15 +120,22 @@ class Graphs:
                 found[callee] = found.get(callee, frozenset()) | carrying
         return found
 
-    def statements(self, module: Module, statements: Sequence[ast.stmt], names: frozenset[str] = frozenset()) -> Course:
+    def statements(
+        self,
+        module: Module,
+        statements: Sequence[ast.stmt],
+        names: frozenset[str] = frozenset(),
+        bare: frozenset[str] = frozenset(),
+    ) -> Course:
         """The course of neighbouring statements.
 
         Args:
             module: Where they stand.
             statements: Some statements of one suite.
             names: The names that carry a graph before them.
+            bare: Those that surely carry none, wherever what they hold comes from.
         """
-        walk = self._walk(module, statements[0], names)
+        walk = self._walk(module, statements[0], names, bare)
         walk.run(statements)
         return walk.course
 
@@ -159,8 +166,10 @@ class Graphs:
         walk.run_after(module, last, jumped)
         return walk.course
 
-    def _walk(self, module: Module, place: ast.stmt, names: frozenset[str]) -> _Walk:
-        carrying = dict.fromkeys(names, _Held.CARRIES)
+    def _walk(
+        self, module: Module, place: ast.stmt, names: frozenset[str], bare: frozenset[str] = frozenset()
+    ) -> _Walk:
+        carrying = dict.fromkeys(bare, _Held.NONE) | dict.fromkeys(names, _Held.CARRIES)
         scope = module.function(place)
         if scope is None:
             return _Walk(self, carrying, bound_names(module.tree), frozenset())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.effects import COMPREHENSIONS
-from codemods.dataflow.names import bound_names
+from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
 from codemods.dataflow.values import (
@@ -239,11 +239,42 @@ def _may_be_computed(script: Script, value: Value) -> bool:
 def _why_from_before(script: Script, loop: ast.For | ast.While) -> Reason | None:
     """Why an iteration may differentiate what was computed before it, as a state of a recurrent network."""
     graphs = script.whole.graph_uses.of(script.whole.graph_uses.is_unseen, outside=True)
-    trained = graphs.statements(script.module, loop.body, _carried_on(script, loop)).trained
+    carried_on = _carried_on(script, loop)
+    trained = graphs.statements(script.module, loop.body, carried_on).trained
+    if trained is not None:
+        bare = _cut(script, loop) - carried_on
+        trained = graphs.statements(script.module, loop.body, carried_on, bare).trained
     if trained is None:
         return None
     text = f"what is differentiated may have been computed before the iteration, in part ({HERE})"
     return Reason(_CODE, text, (place(script.flow, trained),))
+
+
+def _cut(script: Script, loop: ast.stmt) -> frozenset[str]:
+    """The names of the function around a loop that are given nothing but tensors that were detached: ``h.detach()``."""
+    module, function = script.module, script.module.function(loop)
+    if not isinstance(function, ast.FunctionDef):
+        return frozenset()
+    shared = {each for inner in walk(function) if isinstance(inner, ast.Nonlocal) for each in inner.names}
+    changed = {each.id for each in map(_root, _changed(script, module, function)) if isinstance(each, ast.Name)}
+    is_cut: dict[str, bool] = {}
+    for store in own(function, ast.Name):
+        if isinstance(store.ctx, ast.Store):
+            statement = module.parent(store)
+            given = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+            is_cut[store.id] = is_cut.get(store.id, True) and given is not None and _has_no_graph(script, given)
+    names = frozenset(name for name, each in is_cut.items() if each)
+    return names - shared - changed - declared_outer(function) - frozenset(signature(function).names)
+
+
+def _has_no_graph(script: Script, node: ast.expr) -> bool:
+    """Whether it is a tensor that is detached here, or a tuple of such."""
+    if isinstance(node, ast.Tuple):
+        return all(_has_no_graph(script, each) for each in node.elts)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    is_method = not called_functions(script.flow, node) and not library_names(script.flow.values(node.func))
+    return is_method and node.func.attr == "detach"
 
 
 def _why_batches_carry(script: Script) -> Reason | None:
