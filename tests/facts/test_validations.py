@@ -60,6 +60,32 @@ def test_from_the_call_to_the_last_loss(body: str, expected: list[str]) -> None:
     assert in_loop(body) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            "image = model(x)\nscore = critic(image)\nprint(score)",
+            [["image = model(x)", "score = critic(image)"]],
+            id="another model is given its output at once",
+        ),
+        pytest.param(
+            "image = model(x)\nprint(image)\nscore = critic(image)",
+            [["image = model(x)"], ["score = critic(image)"]],
+            id="something stands between",
+        ),
+        pytest.param(
+            "image = model(x)\nscore = critic(x)",
+            [["image = model(x)"], ["score = critic(x)"]],
+            id="it is given something else",
+        ),
+    ],
+)
+def test_a_model_behind_another_one(body: str, expected: list[list[str]]) -> None:
+    lines = "".join(f"        {line}\n" for line in body.split("\n"))
+
+    assert blocks(f"critic = nn.Linear(1, 1)\nwith torch.no_grad():\n    for x, y in valid:\n{lines}") == expected
+
+
 @pytest.mark.parametrize("switch", ["torch.no_grad()", "torch.inference_mode()"])
 def test_gradients_are_off_by(switch: str) -> None:
     assert in_loop("out = model(x)", switch) == [["out = model(x)"]]

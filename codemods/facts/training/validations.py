@@ -13,7 +13,7 @@ from codemods.facts.training.loss_regions import read
 from codemods.library.kinds import Kind, computes_loss, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from codemods.facts.script import Script
     from codemods.facts.training.loss_regions import Block, Phases
@@ -22,26 +22,30 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def validations(script: Script, phases: Phases) -> Iterator[Block]:
-    """Neighbouring statements in a loop, from a call of a model to the last loss that is computed from its output."""
+    """Neighbouring statements in a loop, from a call of a model to the last loss that is computed from its output.
+
+    Where the next statement calls a model with that output, it is one of them.
+    """
     module, flow = script.module, script.flow
     taken = {each for phase in phases.all for node in phase.code for each in walk(node)}
     open_calls = {call for region in script.evaluations if region.why_not is None for call in region.calls}
+    validating = {
+        call: None
+        for call in module.nodes(ast.Call)
+        if call not in taken
+        and is_model_call(flow, call)
+        and loop_around(flow, module, call) is not None
+        and (call in open_calls or _without_gradients(script, call))
+    }
     done: set[ast.stmt] = set()
-    for call in module.nodes(ast.Call):
-        if (
-            call in taken
-            or not is_model_call(flow, call)
-            or loop_around(flow, module, call) is None
-            or not (call in open_calls or _without_gradients(script, call))
-        ):
-            continue
+    for call in validating:
         function = module.function(call)
         if isinstance(function, _FUNCTIONS) and _is_a_models(script, function):
             continue
         first = module.statement(call)
         if not isinstance(first, (ast.Assign, ast.AugAssign)) or first in done or module.statement(first) is not first:
             continue
-        block = _with_losses(script, first)
+        block = _with_losses(script, first, validating)
         if not any(
             is_bce(flow, each) or phases.is_step(each) for statement in block for each in own(statement, ast.Call)
         ):
@@ -49,15 +53,20 @@ def validations(script: Script, phases: Phases) -> Iterator[Block]:
             yield block
 
 
-def _with_losses(script: Script, first: ast.stmt) -> Block:
-    """The statement and those after it, up to the last that computes a loss from what the model returned."""
+def _with_losses(script: Script, first: ast.stmt, validating: Collection[ast.Call]) -> Block:
+    """The statement and those after it, up to the last that computes a loss from what the model returned.
+
+    Another one of these calls at once, which is given that, goes along: ``score = critic(image)``.
+    """
     suite = script.module.suite(first)
     index = suite.index(first)
     last = index
     bound = written(first)
     for at in range(index + 1, len(suite)):
         if isinstance(suite[at], (ast.Assign, ast.AugAssign)) and bound & read(suite[at]):
-            if any(computes_loss(script.flow, each) for each in own(suite[at], ast.Call)):
+            calls = [*own(suite[at], ast.Call)]
+            is_next = at == last + 1 and any(each in validating for each in calls)
+            if is_next or any(computes_loss(script.flow, each) for each in calls):
                 last = at
             bound |= written(suite[at])
     return tuple(suite[index : last + 1])
