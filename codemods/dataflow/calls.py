@@ -141,12 +141,22 @@ class Calls(Classes, Imports):
     def _may_take(self, callee: Value, call: ast.Call) -> bool:
         site, taken = callee.site, None
         if isinstance(callee, Class) and isinstance(site, ast.ClassDef):
-            is_plain = not site.decorator_list and not site.keywords and self.method(site, "__new__") is None
+            is_plain = not site.decorator_list and self._is_made_by_init(site)
             method = self.method(site, "__init__") if is_plain else None
             taken = signature(method).bound() if method is not None and not method.decorator_list else None
         elif isinstance(callee, Function) and isinstance(site, ast.FunctionDef) and not site.decorator_list:
             taken = signature(site)
         return taken is None or taken.may_take(call)
+
+    def _is_made_by_init(self, class_: ast.ClassDef) -> bool:
+        """Whether a call of the class gives its arguments to ``__init__``: an ``Enum`` looks up a member by them."""
+        bases = [each for each in self.bases(class_) if not isinstance(each, ast.ClassDef)]
+        own = [class_, *self.project_bases(class_)]
+        return (
+            all(each.startswith(_CALLED_PLAINLY) for each in bases)
+            and not any(each.keywords for each in own)
+            and self.method(class_, "__new__") is None
+        )
 
     # Functions are met, called and handed out.
 
@@ -244,6 +254,8 @@ class Calls(Classes, Imports):
         return is_test and called is not None and called.module not in self._collected
 
 
+_CALLED_PLAINLY = ("torch.", "torchvision.", "builtins.object", "abc.ABC")
+"""Bases of classes whose calls are those of ``type``."""
 _DEEPEST = 6
 """Units that are interpreted one within the other: Python's stack is finite."""
 

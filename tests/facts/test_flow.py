@@ -734,6 +734,15 @@ def test_batches_and_where_they_are(text: str, expected: set[str]) -> None:
             {"a Net"},
             id="what takes the arguments, of all in a module",
         ),
+        pytest.param(
+            "import argparse, nets\nargs = argparse.ArgumentParser().parse_args()\nanswer = nets.__dict__[args.arch](9)",
+            {
+                "nets": "import enum\nclass Size(enum.Enum):\n    LARGE = 9, 1\n"
+                "    def __init__(self, depth, width):\n        pass\ndef shallow(classes):\n    return 0"
+            },
+            {"0", "a Size"},
+            id="a class that its call does not make anew",
+        ),
     ],
 )
 def test_between_modules(text: str, others: dict[str, str], expected: set[str]) -> None:
