@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import Move
+from codemods.facts.devices.constant_copies import constant_copies
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.loop_constants import loop_constants
 
 if TYPE_CHECKING:
@@ -29,9 +31,10 @@ class ConstHoist(Codemod):
 
     When it is left:
         A model, a method of the project or a list is given the tensor, and may write to it or keep it. It stands under
-        an ``if`` or ``with`` in the loop. Gradients are asked for of it. Nothing is said of what is not the same each
-        time: of labels as long as the batch, of tensors that are written to or added to, of copies of arrays that other
-        code may write to, of random numbers.
+        an ``if`` or ``with`` in the loop. Gradients are asked for of it. A model makes it in its constructor, and
+        copies it to the device in each forward pass: as a buffer it would move with the model. Nothing is said of what
+        is not the same each time: of labels as long as the batch, of tensors that are written to or added to, of copies
+        of arrays that other code may write to, of random numbers.
 
     Results:
         The same values, bit for bit. The memory of the tensor is kept from one iteration to the next.
@@ -93,10 +96,14 @@ for x in torch.randn(10, 8, 4):
     )
 
     def find(self, script: Script) -> Iterator[Finding]:
-        """Every constant that a training loop of the module makes in each iteration."""
+        """Every constant that a training loop of the module makes in each iteration, or a model copies in each pass."""
         for each in loop_constants(script):
             if each.why_not is not None:
                 yield self.left(each.module, each.statement, each.why_not)
                 continue
             moves = [Move(each.module, statement, each.loop) for statement in each.statements]
             yield self.rewrites(each.module, each.statement, _MESSAGE, *moves)
+        for copy in constant_copies(script):
+            text = f"each forward pass copies '{copy.name}' to the device, which the constructor made ({HERE}):"
+            remedy = f"give it to register_buffer({copy.name!r}, …, persistent=False) there, and move the model"
+            yield self.left(copy.module, copy.call, Reason("made-in-loop", text, (at(copy.module, copy.made),), remedy))

@@ -201,3 +201,31 @@ def test_what_is_no_constant(body: str) -> None:
 
 def test_a_loop_that_does_not_train_is_left_in_peace() -> None:
     check_silent(ConstHoist, HEAD + LOOP + indented(f"{LABELS}\nprint(criterion(net(x), real))"))
+
+
+def test_what_a_model_copies_in_each_pass_had_better_be_a_buffer() -> None:
+    code = """\
+import torch
+from torch import nn
+
+
+class Shift(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.by = torch.arange(width)
+
+    def forward(self, x):
+        return x + self.by.to(x.device)
+
+
+model = nn.Sequential(nn.Linear(4, 4), Shift(4)).cuda()
+for x in torch.randn(10, 8, 4):
+    model(x.cuda()).mean().backward()
+"""
+
+    check_leaves(
+        ConstHoist,
+        code,
+        "each forward pass copies 'by' to the device, which the constructor made (line 8): give it to"
+        " register_buffer('by', …, persistent=False) there, and move the model",
+    )
