@@ -585,6 +585,40 @@ def test_a_sum_is_left(lines: tuple[str, str, str], expected: tuple[str, str]) -
     check_leaves(DeferSync, HEAD + code, because.format(f"line {line_of(code, at)}"))
 
 
+METER = """\
+class Meter:
+    def __init__(self):
+        self.sum, self.count = 0.0, 0
+
+    def update(self, value, n=1):
+        self.sum += value * n
+        self.count += n
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "clock", "remedy"),
+    [
+        pytest.param(
+            "Meter()",
+            "",
+            ": give it the tensor, detached, and make a number of its average where that is shown",
+            id="a meter",
+        ),
+        pytest.param(
+            "Meter()", "print(time.time())\n", "", id="a meter beside a clock, which would no longer show the time"
+        ),
+        pytest.param("set()", "", "", id="something of Python's"),
+    ],
+)
+def test_what_keeps_a_number_is_left(start: str, clock: str, remedy: str) -> None:
+    code = METER + function(f"meter = {start}", f"{clock}meter.update(loss.item(), len(x))", "return meter")
+    because = f"update() keeps its value in each iteration (line {line_of(code, 'meter.update')}){remedy}"
+
+    check_leaves(DeferSync, HEAD + code, because)
+
+
 @pytest.mark.parametrize(
     ("above", "start", "added"),
     [

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from codemods.facts.training.totals import Loop, MadeTensor
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
+_METERING = frozenset({"update", "add"})
+_METER = "give it the tensor, detached, and make a number of its average where that is shown"
 _COMPILERS = frozenset({"compile", "script", "jit"})
 
 
@@ -436,4 +438,13 @@ class _Iteration:
                 text = f"other code may read '{unparsed(target)}' while the loop runs ({HERE}):"
                 place = at(self._module, one.node)
                 return Reason("seen-elsewhere", text, (place,), remedy="add up under a name of the function")
-        return why_needed(self._module, self.loop, one)
+        is_timed = any(clocks(self._flow, self.loop))
+        remedy = _METER if not is_timed and self._is_given_to_meter(one) else ""
+        return why_needed(self._module, self.loop, one, if_kept=remedy)
+
+    def _is_given_to_meter(self, one: Reading) -> bool:
+        """Whether a method of the project is given it: ``losses.update(loss.item(), n)``."""
+        match self._module.parent(one.node):
+            case ast.Call(ast.Attribute(attr=name), arguments) as call if name in _METERING and one.node in arguments:
+                return bool(self._flow.called(call))
+        return False

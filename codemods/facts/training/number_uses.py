@@ -48,11 +48,17 @@ class Use(NamedTuple):
         return needed(module, self.node, self.text, self.remedy)
 
 
-def why_needed(module: Module, loop: Loop, one: Reading) -> Reason:
-    """What the number is needed for in each pass of the loop."""
-    use = use_in_passes(module, loop, one.node)
-    text = "its value is used on the host in each iteration"
-    return (use or Use(one.node, text)).because(module)
+def why_needed(module: Module, loop: Loop, one: Reading, *, if_kept: str = "") -> Reason:
+    """What the number is needed for in each pass of the loop.
+
+    Args:
+        module: Where the loop stands.
+        loop: The loop.
+        one: What is read.
+        if_kept: What to do where the number is only kept.
+    """
+    use = use_in_passes(module, loop, one.node) or Use(one.node, "its value is used on the host in each iteration")
+    return (use if use.decides or use.remedy else use._replace(remedy=if_kept)).because(module)
 
 
 def use_of_sum(module: Module, loop: Loop, target: ast.Attribute | ast.Subscript) -> Use | None:
