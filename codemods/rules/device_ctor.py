@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument, Remove, Replace
-from codemods.facts.devices.fillings import filled, spelled_full
+from codemods.facts.devices.fillings import counted_indices, filled, spelled_full
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _MESSAGE = "a tensor is filled on the host and copied to the device"
+_INDEX = "an index is counted on the host and copied to the device"
 
 
 class DeviceCtor(Codemod):
@@ -37,6 +38,8 @@ class DeviceCtor(Codemod):
         it in between.
 
         A number may be added or multiplied in between: ``(torch.ones(n) * i).to(device)``.
+
+        ``x[torch.arange(n), y]`` copies the index to where ``x`` is: it is counted there, with ``device=x.device``.
 
         ``torch.tensor(i / n).to(device)`` becomes ``torch.full((), i / n, device=device)``, where ``i`` is counted by a
         loop and ``n`` is a number of the script's. ``torch.tensor(numbers).to(device)`` is not meant: it copies the
@@ -141,6 +144,12 @@ for _ in range(10):
                 yield self.left(module, node, edits)
             elif not together or each is together[0]:
                 yield self.rewrites(module, node, _MESSAGE, *edits)
+        for index in counted_indices(script):
+            module, device = script.module, f"{script.module.code(index.tensor)}.device"
+            if index.why_not is not None:
+                yield self.left(module, index.maker, index.why_not)
+            else:
+                yield self.rewrites(module, index.maker, _INDEX, AddArgument(module, index.maker, "device", device))
 
 
 def _moved_together(found: Sequence[Filled], one: Filled) -> Sequence[Filled]:

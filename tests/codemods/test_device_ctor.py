@@ -395,6 +395,25 @@ def test_a_device_that_another_file_has_keeps_its_name() -> None:
     assert other.after == engine.replace("(8, 1).to(config.device)", "(8, 1, device=config.device)")
 
 
+def test_an_index_is_counted_where_the_tensor_is() -> None:
+    body = "    y = model(x)\n    labels = torch.zeros(8, dtype=torch.long, device=device)\n    print(y[{}, labels].sum().item().hex())\n"
+    before, after = (HEAD + body.format(each) for each in ("torch.arange(8)", "torch.arange(8, device=y.device)"))
+    seeded = "import torch\ntorch.manual_seed(0)\n"
+
+    check_rewrites(DeviceCtor, before, after)
+    assert run_script(seeded + before) == run_script(seeded + after)
+
+
+def test_an_index_that_may_round_otherwise_is_left() -> None:
+    body = "    y = model(x)\n    z = y[torch.arange(float(input()), 8).long()]\n"
+
+    check_leaves(
+        DeviceCtor,
+        HEAD + body,
+        "'float(input())' is not known to be an integer, and floats may round otherwise there",
+    )
+
+
 def test_the_losses_are_the_same_bits_on_the_cpu() -> None:
     text = (
         "import torch\ntorch.manual_seed(0)\n"

@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.devices.fillings import filled
+from codemods.facts.devices.fillings import counted_indices, filled
 
 HEAD = "import torch\nfrom torch.autograd import Variable\ndevice = torch.device('cuda')\n"
 MADE = {
@@ -97,3 +97,52 @@ def test_integers_are_counted_alike(given: str) -> None:
     code = f"xs, x, n = [1], torch.ones(3), 4\nfor _ in range(9):\n    y = torch.arange({given}).to(device)\n"
 
     assert [each.why_not for each in filled(script(HEAD + code))] == [None]
+
+
+INDEX = """\
+import torch
+from torch import nn
+
+model = nn.Linear(4, 3).cuda()
+labels = torch.zeros(2).long().cuda()
+for x in torch.randn(9, 2, 4).cuda():
+    y = model(x)
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        pytest.param("z = y[torch.arange(2), labels]", ["torch.arange(2) y"], id="beside another index"),
+        pytest.param("y[torch.arange(len(y)), 0] = 1", ["torch.arange(len(y)) y"], id="what is written to"),
+        pytest.param("z = y[torch.arange(2).view(2, 1) + 0]", ["torch.arange(2) y"], id="with steps in between"),
+        pytest.param("z = y[torch.arange(2, device=y.device)]", [], id="it is there already"),
+        pytest.param("z = y[torch.arange(2).cuda()]", [], id="a copy, which is a site of its own"),
+        pytest.param("z = y[torch.zeros(2).long()]", [], id="it does not count"),
+        pytest.param("z = model(x)[torch.arange(2)]", [], id="what is indexed has no name"),
+        pytest.param("z = x.cpu(); w = z[torch.arange(2)]", [], id="what is indexed is on the host"),
+        pytest.param("z = [1, 2]; w = z[torch.arange(2)]", [], id="a list"),
+    ],
+)
+def test_what_is_counted_to_index_a_tensor(code: str, expected: list[str]) -> None:
+    found = list(counted_indices(script(INDEX.format(code))))
+
+    assert [f"{ast.unparse(each.maker)} {ast.unparse(each.tensor)}" for each in found] == expected
+    assert not any(each.why_not for each in found)
+
+
+def test_an_index_that_may_be_no_integers() -> None:
+    (found,) = counted_indices(script(INDEX.format("z = y[torch.arange(float(input()), 5).long()]")))
+
+    assert found.why_not is not None
+
+
+def test_an_index_that_is_counted_once() -> None:
+    text = INDEX.format("pass") + "z = model(labels)\nw = z[torch.arange(2)]\n"
+
+    assert not list(counted_indices(script(text)))
+
+
+def test_without_cuda_an_index_is_copied_nowhere() -> None:
+    assert not list(counted_indices(script(INDEX.replace(".cuda()", "").format("z = y[torch.arange(2), labels]"))))

@@ -13,7 +13,9 @@ from codemods.dataflow.values import (
     Choice,
     HostTensor,
     Literal,
+    MovedTensor,
     Plain,
+    SomeTensor,
     Tensor,
     instance,
     library_names,
@@ -56,6 +58,8 @@ _CASTS = frozenset({"to", "type"})
 _NUMBERS = (Literal, Choice, Plain)
 _OF_COPIES = frozenset({"device", "other", "dtype", "non_blocking"})
 _ITEMS = frozenset({"__getitem__", "__getitems__", "__iter__"})
+_IN_INDICES = frozenset({"long", "view", "reshape", "unsqueeze", "repeat", "flatten"})
+"""What is called of such numbers where they are an index."""
 _FORMAT_POSITION = 1
 """Where ``x.to(device, dtype)`` has the number format."""
 
@@ -135,6 +139,41 @@ def _is_made_beside(script: Script, maker: ast.expr) -> bool:
     if not isinstance(maker, ast.Call) or not _name(script, maker).endswith("_like"):
         return False
     return bool(maker.args) and not _is_on_host(script, maker.args[0])
+
+
+@dataclass(frozen=True, eq=False)
+class CountedIndex:
+    """``torch.arange(n)`` of ``x[torch.arange(n), y]``: made on the host, and copied to where the tensor is."""
+
+    maker: ast.Call
+    tensor: ast.expr
+    """What is indexed: ``x``."""
+    why_not: Reason | None
+
+
+def counted_indices(script: Script) -> Iterator[CountedIndex]:
+    """What the module counts on the host, again and again, to index a tensor that may be on a device."""
+    module = script.module
+    for node in module.nodes(ast.Subscript) if script.may_use_cuda else ():
+        if not _is_plain(node.value) or not _may_be_there(script, node.value):
+            continue
+        for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+            steps = tuple(calls_of_chain(script, part, with_numbers=True))
+            maker = steps[-1] if steps else None
+            name = _name(script, maker) if maker is not None else ""
+            if maker is None or not counts(name) or any(_method(each) not in _IN_INDICES for each in steps[:-1]):
+                continue
+            is_there = any(each.arg in {"device", "out"} for each in maker.keywords)
+            is_item = _why_item(script, module, maker) is not None
+            if not is_there and not is_item and script.may_run(module, maker) and _runs_often(script, module, maker):
+                why_not = _why_other_numbers(script, name, steps) or _why_other_tensor(script, name, steps)
+                yield CountedIndex(maker, node.value, why_not or _why_other_order(script, module, maker))
+
+
+def _may_be_there(script: Script, node: ast.expr) -> bool:
+    """Whether it is a tensor that is not seen to be on the host."""
+    values = without_none(script.flow.values(node))
+    return bool(values) and all(isinstance(each, (SomeTensor, MovedTensor)) for each in values)
 
 
 def _runs_often(script: Script, module: Module, call: ast.Call) -> bool:
@@ -595,8 +634,12 @@ def _is_no_device(value: Value) -> bool:
 
 def _why_other_stream(script: Script, transfer: Transfer) -> Reason | None:
     """Why what uses the tensor may not wait for it to be filled, as it does for a copy."""
-    reason = why_not_ordered(script.flow, transfer.module, transfer.call)
+    return _why_other_order(script, transfer.module, transfer.call)
+
+
+def _why_other_order(script: Script, module: Module, call: ast.Call) -> Reason | None:
+    reason = why_not_ordered(script.flow, module, call)
     if reason is None:
         return None
     text = f"another stream is used ({HERE}), which may not wait for the tensor to be filled"
-    return Reason("other-stream", text, reason.places[:1] or (at(transfer.module, transfer.call),))
+    return Reason("other-stream", text, reason.places[:1] or (at(module, call),))
