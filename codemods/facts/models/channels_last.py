@@ -241,7 +241,7 @@ class ChannelsLast:
             module = module_of(self.flow, call)
             place = (at(module, call),)
             if module is not self.script.module:
-                text = f"{ast.unparse(call.func)}() fails on images in this layout ({HERE}):"
+                text = f"{ast.unparse(call.func)}() may fail on images in this layout ({HERE}):"
                 return Reason("other-module", text, place, f"write {VIEWS[call.func.attr]} there")  # type: ignore[attr-defined]
             if _is_written_to(self.flow, module, call):
                 return Reason("other-layout", _LOST, place)
