@@ -357,9 +357,12 @@ def _not_followed(_: Flow, node: ast.Call, __: Arguments) -> Values:
     return unknown(f"{ast.unparse(node.func)}() is not followed")
 
 
+SYNCHRONIZES = words("torch.nn.SyncBatchNorm.convert_sync_batchnorm apex.parallel.convert_syncbn_model")
+"""What puts batch norms into a model that gather from all processes; their numbers have the formats of the others."""
+
 FUNCTIONS: dict[str, Callable[[Flow, ast.Call, Arguments], Values]] = {
     **dict.fromkeys(words("copy.copy copy.deepcopy"), _first),
-    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _with_synchronized_layers,
+    **dict.fromkeys(SYNCHRONIZES, _with_synchronized_layers),
     "torch.autograd.Variable": _variable,
     "itertools.chain": _chain,
     "itertools.chain.from_iterable": _chain_all,

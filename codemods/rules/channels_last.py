@@ -16,7 +16,7 @@ from codemods.facts.models.obstacles import in_framework
 from codemods.facts.models.placement import Home
 from codemods.facts.models.preparation import cuda_condition, last_preparation, under, why_too_early
 from codemods.facts.models.uncalled import ON_CPU
-from codemods.facts.precision.presence import from_apex, mixed_precision_present, other_precision
+from codemods.facts.precision.presence import mixed_precision_present, other_precision, uses_apex
 from codemods.facts.reason import Reason
 from codemods.library.memory_format import VIEWS
 from codemods.library.sources import measured
@@ -224,7 +224,7 @@ for images in torch.randn(100, 64, 3, 224, 224).cuda():
         class_ = layout.model.class_
         if class_ is not None and script.flow.method(class_, "to") is not None:
             return Reason("own-method", "its class has a method to() of its own")
-        if any(map(from_apex, script.modules)):
+        if uses_apex(script):
             return Reason("apex", "Apex may keep copies of weights, and step them, in the usual layout")
         in_vain = worth(script).why_channels_last_in_vain(layout.model.value) if self.is_weighed else None
         return in_vain or layout.why_not(home) or why_too_early(script, home)

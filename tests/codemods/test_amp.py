@@ -2650,6 +2650,16 @@ def test_mixed_precision_that_is_off_by_default_is_named(code: str, because: str
     check_leaves(Amp, text, because.format(line))
 
 
+def test_batch_norms_of_apex_on_request_are_no_mixed_precision() -> None:
+    convert = "model = apex.parallel.convert_syncbn_model(model)\n"
+    first = len((HEAD + ON_REQUEST).splitlines()) + 2
+
+    result = run(Amp, f"{HEAD}{ON_REQUEST}import apex\nif args.amp:\n    {convert}{STEP}")
+    assert "with torch.autocast(" in result.after
+    because = f"what is imported from Apex has number formats of its own (line {first})"
+    check_leaves(Amp, f"{HEAD}{ON_REQUEST}import apex\n{convert}{STEP}", because)
+
+
 def test_a_part_of_apex_that_the_script_always_uses_is_named() -> None:
     larc = "from apex.parallel.LARC import LARC\noptimizer = LARC(optimizer)\n"
     line = HEAD.count("\n") + 2

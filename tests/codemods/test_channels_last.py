@@ -391,7 +391,10 @@ LEFT = {
         "its class has a method to() of its own",
     ),
     "apex is used": (
-        text(move="from apex.optimizers import FusedSGD\n\nmodel = Net().to(device)\n"),
+        text(
+            move="from apex.optimizers import FusedSGD\n\nmodel = Net().to(device)\n"
+            "optimizer = FusedSGD(model.parameters(), lr=0.1)\n"
+        ),
         "apex",
         "Apex may keep copies of weights, and step them, in the usual layout",
     ),

@@ -208,6 +208,7 @@ GATHERS = (
     [
         pytest.param("model = nn.SyncBatchNorm.convert_sync_batchnorm(Net()).cuda()\n", id="where it is made"),
         pytest.param("model = Net()\nmodel = nn.SyncBatchNorm.convert_sync_batchnorm(model).cuda()\n", id="later"),
+        pytest.param("import apex\nmodel = apex.parallel.convert_syncbn_model(Net()).cuda()\n", id="by apex"),
         pytest.param(
             "import sys\nmodel = Net().cuda()\nif len(sys.argv) > 1:\n"
             "    model = nn.SyncBatchNorm.convert_sync_batchnorm(model)\n",
@@ -216,7 +217,11 @@ GATHERS = (
     ],
 )
 def test_a_model_whose_batch_norms_are_synchronized_is_left(models: str) -> None:
-    line = SYNCHRONIZED.count("\n") + [("convert_" in each) for each in models.splitlines()].index(True) + 1
+    line = (
+        SYNCHRONIZED.count("\n")
+        + [(" = " in each and "convert_" in each) for each in models.splitlines()].index(True)
+        + 1
+    )
     check_leaves(Compile, SYNCHRONIZED + models + TRAINING, GATHERS.format(line))
 
 

@@ -37,6 +37,25 @@ model = nn.Linear(4, 4)
         ),
         pytest.param("from apex.normalization import *", True, id="all of a module of apex"),
         pytest.param("from apex import amp", False, id="an import that nothing uses"),
+        pytest.param(
+            "from apex import amp, parallel\nmodel = parallel.convert_syncbn_model(model)",
+            True,
+            id="batch norms of apex in any case",
+        ),
+        pytest.param(
+            "import argparse\nimport apex\nparser = argparse.ArgumentParser()\n"
+            "parser.add_argument('--sync', action='store_true')\nargs = parser.parse_args()\n"
+            "if args.sync:\n    model = apex.parallel.convert_syncbn_model(model)",
+            False,
+            id="batch norms of apex on request",
+        ),
+        pytest.param(
+            "import argparse\nimport apex\nparser = argparse.ArgumentParser()\n"
+            "parser.add_argument('--sync', action='store_true')\nargs = parser.parse_args()\n"
+            "if args.sync:\n    optimizer = apex.optimizers.FusedAdam(optimizer)",
+            True,
+            id="an optimizer of apex on request",
+        ),
         pytest.param("with torch.autocast('cuda', enabled=False):\n    pass", False, id="what stays in 32 bits"),
         pytest.param("with torch.autocast('cuda', enabled=args.amp):\n    pass", True, id="by a switch"),
         pytest.param("model(x)", False, id="nothing"),

@@ -20,6 +20,7 @@ from codemods.facts.models.repeatability import why_runs_differ
 from codemods.facts.models.trained import given_to_process, traced_by
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.options import runs_by_default
+from codemods.library.functions import SYNCHRONIZES
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _TORCH_SCRIPT = frozenset({"torch.jit.script", "torch.jit.trace"})
 _NEW_TF32 = "fp32_precision"
 _SYNCHRONIZED = "torch.nn.SyncBatchNorm"
-_SYNCHRONIZES = (f"{_SYNCHRONIZED}.convert_sync_batchnorm",)
 _NOT_IN_ONE = "its batch norms gather from other processes, which is not compiled: the graph breaks at each of them"
 SINGLE = Reason("nothing-to-gain", "it is a single layer: there is nothing to fuse in it")
 
@@ -253,7 +253,7 @@ def _synchronized(script: Script, trained: TrainedModel) -> Reason | None:
     if not any(_may_normalize(each) for each in layers):
         return None
     for module in script.modules:
-        for call in script.flow.calls_of(module, _SYNCHRONIZES):
+        for call in script.flow.calls_of(module, SYNCHRONIZES):
             given = {part for each in arguments_of(call) for part in _layers_of(script, each)}
             if not given.isdisjoint(layers) and runs_by_default(script, module, call):
                 return Reason("graph-break", f"{_NOT_IN_ONE} ({HERE})", (at(module, call),))

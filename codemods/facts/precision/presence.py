@@ -12,11 +12,12 @@ from codemods.dataflow.values import NOTHING, External, library_names
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.options import asks_options, is_true, runs_by_default
+from codemods.library.functions import SYNCHRONIZES
 from codemods.library.kinds import Kind, kind
 from codemods.library.renamed import AUTOCAST, DEFAULT_FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
@@ -60,13 +61,19 @@ def mixed_precision_on_request(script: Script) -> tuple[Module, ast.AST] | None:
 
 def is_part_of_apex(script: Script, module: Module, name: ast.AST) -> bool:
     """Whether the name is another part of apex than its mixed precision: an optimizer, a layer."""
-    if _written(name) not in from_apex(module) or name is module.tree:
+    if _written(name) not in _from_apex(module) or name is module.tree:
         return False
+    values = script.flow.values(_whole(module, name))
+    return not any(each.name == "apex" or each.name.startswith(_OF_APEX) for each in values)
+
+
+def _whole(module: Module, name: ast.AST) -> ast.expr:
+    """All of a dotted name: ``apex.parallel.convert_syncbn_model`` of its ``apex``."""
     whole = name
     while isinstance(above := module.parent(whole), ast.Attribute):
-        whole = above  # `apex.parallel.convert_syncbn_model`
-    values = script.flow.values(whole) if isinstance(whole, ast.expr) else NOTHING
-    return not any(each.name == "apex" or each.name.startswith(_OF_APEX) for each in values)
+        whole = above
+    assert isinstance(whole, ast.expr)  # noqa: S101 - a name is one
+    return whole
 
 
 def parts_of_apex_alone(script: Script) -> tuple[Module, ast.AST] | None:
@@ -104,7 +111,8 @@ def _written(name: ast.AST) -> str:
 
 def _mixed_precision(script: Script) -> Iterator[tuple[Module, ast.AST]]:
     for module in (script.module, *(each for each in script.modules if each is not script.module)):
-        yield from ((module, node) for node in _mixed_precision_in(script.flow, module))
+        found = ((module, node) for node in _mixed_precision_in(script.flow, module))
+        yield from (each for each in found if not _synchronizes_on_request(script, *each))
 
 
 def _is_autocast(value: Value) -> bool:
@@ -114,12 +122,9 @@ def _is_autocast(value: Value) -> bool:
 @lasting  # a module is asked about for each that imports it
 def _mixed_precision_in(flow: Flow, module: Module) -> tuple[ast.AST, ...]:
     names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
-    of_apex = from_apex(module)
-    if "*" in of_apex:
+    found: list[ast.AST] = list(_used_of_apex(module))
+    if module.tree in found:
         return (module.tree,)
-    # An import that nothing uses is no mixed precision.
-    loads = (each for each in names if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
-    found: list[ast.AST] = [each for each in loads if each.id in of_apex]
     is_named = any(word in each.text for each in flow.modules for word in _AUTOCAST)
     for name in names if is_named else ():
         is_autocast = _written(name) in _AUTOCAST or any(map(_is_autocast, flow.values(name)))
@@ -129,8 +134,35 @@ def _mixed_precision_in(flow: Flow, module: Module) -> tuple[ast.AST, ...]:
     return tuple(found)
 
 
-def from_apex(module: Module) -> frozenset[str]:
-    """The names that imports from apex bind; its layers and optimizers have number formats of their own, too."""
+def uses_apex(script: Script) -> bool:
+    """Whether a module uses what may have number formats of its own: mixed precision of apex, optimizers, layers."""
+    return any(
+        not _synchronizes_on_request(script, module, each)
+        for module in script.modules
+        for each in _used_of_apex(module)
+    )
+
+
+def _used_of_apex(module: Module) -> Sequence[ast.AST]:
+    """All of a module that imports whatever there is; an import that nothing uses is no use."""
+    of_apex = _from_apex(module)
+    if "*" in of_apex:
+        return (module.tree,)
+    loads = (each for each in module.nodes(ast.Name) if isinstance(each.ctx, ast.Load))
+    return [each for each in loads if each.id in of_apex]
+
+
+def _synchronizes_on_request(script: Script, module: Module, name: ast.AST) -> bool:
+    """Whether a name of apex only makes batch norms that gather from all processes, where the user asks for it."""
+    if _written(name) not in _from_apex(module):
+        return False
+    values = script.flow.values(_whole(module, name))
+    is_known = bool(values) and all(each.name in SYNCHRONIZES for each in values)
+    return is_known and not runs_by_default(script, module, name)
+
+
+def _from_apex(module: Module) -> frozenset[str]:
+    """The names that imports from apex bind."""
     starts = (each for each in module.nodes(ast.ImportFrom) if (each.module or "").partition(".")[0] == "apex")
     found = [alias for start in starts for alias in start.names]
     found += [each for each in module.nodes(ast.alias) if each.name.partition(".")[0] == "apex"]
