@@ -143,6 +143,20 @@ SUMS = {
         "s += loss.detach().double()",
         "s = float(s)\nreturn s / 7",
     ),
+    "floats from 0 that are scaled and divided": (
+        "s = 0",
+        "s += loss.item()",
+        "return 100 * s / 7 + 100. * s",
+        "s += loss.detach().double()",
+        "s = float(s)\nreturn 100 * s / 7 + 100. * s",
+    ),
+    "floats from 0 that are scaled and formatted": (
+        "s = 0",
+        "s += loss.item()",
+        "return f'{100 * s:.1f} %'",
+        "s += loss.detach().double()",
+        "s = float(s)\nreturn f'{100 * s:.1f} %'",
+    ),
     "floats from 0 that are divided in place": (
         "s = 0",
         "s += loss.item()",
@@ -468,6 +482,14 @@ LEFT = {
     "a power that the caller chooses": (
         ("s = 0.0\nk = float(CALLS)", "s += loss.item() ** k", "return s"),
         ("s += ", "'loss.item() ** k' is computed of it on the host ({})"),
+    ),
+    "it starts from 0, and is scaled by an integer": (
+        ("s = 0", "s += loss.item()", "return 100 * s"),
+        ("return 100 * s", "where nothing was added, 's' is 0, and would be 0.0 ({}): start it from 0.0"),
+    ),
+    "it starts from 0, and changes its sign": (
+        ("s = 0", "s += loss.item()", "return -1 * s / 7"),
+        ("return -1 * s", "where nothing was added, 's' is 0, and would be 0.0 ({}): start it from 0.0"),
     ),
     "a share of each batch may stay the integer that it starts from": (
         ("s = 0", "s += (out.argmax(1) == y).sum().item() / len(y)", "return s"),

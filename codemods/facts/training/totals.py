@@ -350,13 +350,15 @@ def _catches(function: ast.AST) -> bool:
     return any(each.handlers for each in own(function, ast.Try)) or any(own(function, ast.With))
 
 
-def _is_alike(module: Module, name: ast.Name) -> bool:
+def _is_alike(module: Module, number: ast.expr) -> bool:
     """Whether what is made of the number is the same of 0 and of 0.0: it is divided, compared or formatted."""
-    parent = module.parent(name)
+    parent = module.parent(number)
     match parent:
         case ast.BinOp(op=ast.Div()) | ast.AugAssign(op=ast.Div()) | ast.Compare():
             return True
-        case ast.BinOp(left, ast.Pow(), right) if left is name:
+        case ast.BinOp(left, ast.Mult(), right) if (factor := _factor(right if left is number else left)) is not None:
+            return isinstance(factor, float) or _is_alike(module, parent)
+        case ast.BinOp(left, ast.Pow(), right) if left is number:
             return _is_fraction(right)
         case ast.FormattedValue(format_spec=ast.JoinedStr([ast.Constant(str(text))])):
             return text[-1:] in _WRITE_ALIKE - {"d"}
@@ -364,10 +366,18 @@ def _is_alike(module: Module, name: ast.Name) -> bool:
             return _writes_alike(_OLD_FORMATS, text.replace("%%", ""), 0)
         case ast.Tuple(items) if isinstance(above := module.parent(parent), ast.BinOp):
             formats = str(above.left.value) if isinstance(above.left, ast.Constant) else ""
-            return _writes_alike(_OLD_FORMATS, formats.replace("%%", ""), items.index(name))
-        case ast.Call(ast.Attribute(ast.Constant(str(text)), "format"), arguments) if name in arguments:
-            return _writes_alike(_FORMATS, text.replace("{{", ""), arguments.index(name))
+            return _writes_alike(_OLD_FORMATS, formats.replace("%%", ""), items.index(number))
+        case ast.Call(ast.Attribute(ast.Constant(str(text)), "format"), arguments) if number in arguments:
+            return _writes_alike(_FORMATS, text.replace("{{", ""), arguments.index(number))
     return False
+
+
+def _factor(node: ast.expr) -> int | float | None:
+    """A number that is written out, none below 0: of that, 0.0 makes -0.0."""
+    match node:
+        case ast.Constant(int() | float() as value) if not isinstance(value, bool):
+            return value
+    return None
 
 
 def _is_fraction(exponent: ast.expr) -> bool:
