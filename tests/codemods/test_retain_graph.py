@@ -342,3 +342,94 @@ def test_what_may_have_a_graph_before_a_loop_keeps_it(given: str) -> None:
     (site,) = run(RetainGraph, HEAD + LEARNS.format(given)).sites
 
     assert (site.rewrites, site.code) == (False, "graph-used")
+
+
+TWO = (
+    HEAD
+    + """\
+other = nn.Linear(4, 4)
+scale = torch.ones(1, requires_grad=True)
+
+
+class Holder:
+    pass
+
+
+def features(x):
+    return model(x)
+
+
+def both(x):
+    out = other(x)
+    return out + 1, out * 2
+
+
+def squared(x):
+    return x.square()
+
+
+holder = Holder()
+for x in loader:
+    {}
+    one.backward(retain_graph=True)
+    two.backward()
+"""
+)
+APART = {
+    "each of its own network": "one = model(x).mean()\n    two = other(x).mean()",
+    "each of its own call": "one = model(x).mean()\n    two = model(x + 1).mean()",
+    "what the first computes is detached for the second": (
+        "fake = other(x)\n    one = model(fake).mean()\n    two = model(fake.detach()).mean()"
+    ),
+    "the data of what the first computes": "fake = other(x)\n    one = fake.mean()\n    two = model(fake.data).mean()",
+    "in two steps": "one = model(x)\n    one = one.mean()\n    two = squared(other(x))\n    two = two.mean()",
+    "noise for both": "seen = torch.randn(3, 4)\n    one = model(seen).mean()\n    two = other(seen).mean()",
+    "losses of classes": "one = nn.MSELoss()(model(x), x[:, :1])\n    two = F.mse_loss(other(x), x)",
+}
+
+
+@pytest.mark.parametrize("losses", APART.values(), ids=APART)
+def test_the_graph_of_a_later_backward_is_another(losses: str) -> None:
+    before = TWO.format(losses)
+
+    after = before.replace("retain_graph=True", "")
+    check_rewrites(RetainGraph, before, after)
+    run_script(after)
+
+
+SHARED = {
+    "the second goes through the first": "fake = other(x)\n    one = fake.exp().mean()\n    two = model(fake).mean()",
+    "one is a part of the other": "one = model(x).square().mean()\n    two = one + other(x).mean()",
+    "what a function of the project returns": "out = features(x).exp()\n    one = out.mean()\n    two = out.sum()",
+    "two parts of one result": "a, b = both(x).__iter__()\n    one = a.square().mean()\n    two = b.square().mean()",
+    "what is computed from a parameter": (
+        "grown = scale.exp()\n    one = (model(x) * grown).mean()\n    two = (other(x) * grown).mean()"
+    ),
+    "a list that takes up both": (
+        "outs = []\n    outs.append(other(x).exp())\n    one = outs[0].mean()\n    two = outs[0].sum()"
+    ),
+    "an attribute": "holder.out = other(x).exp()\n    one = holder.out.mean()\n    two = holder.out.sum()",
+    "what is added in place": (
+        "total = torch.zeros(4, 4)\n    total += other(x).exp()\n    one = total.exp().mean()\n    two = total.exp().sum()"
+    ),
+    "what is written into a part": (
+        "total = torch.zeros(4, 4)\n    total[:] = other(x).exp()\n    one = total.exp().mean()\n    two = total.mean()"
+    ),
+    "what a branch binds": (
+        "out = other(x).exp()\n    if len(x) > 1:\n        again = out\n    one = out.mean()\n    two = again.sum()"
+    ),
+    "what an expression binds": "one = (out := other(x).exp()).mean()\n    two = out.sum()",
+    "a name by another": "out = same = other(x).exp()\n    one = out.mean()\n    two = same.sum()",
+    "what a lambda reads": "out = other(x).exp()\n    one = out.mean()\n    two = (lambda: out.sum())()",
+    "what a comprehension reads": "out = other(x).exp()\n    one = out.mean()\n    two = sum(each.sum() for each in out)",
+}
+
+
+@pytest.mark.parametrize("losses", SHARED.values(), ids=SHARED)
+def test_the_graph_of_a_later_backward_may_be_the_same(losses: str) -> None:
+    code = TWO.format(losses)
+
+    (site,) = run(RetainGraph, code).sites
+    assert not site.rewrites
+    with pytest.raises(RuntimeError, match="second time"):
+        run_script(code.replace("retain_graph=True", ""))

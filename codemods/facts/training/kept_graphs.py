@@ -31,6 +31,7 @@ from codemods.facts.reach import Reach, own, stores, switches_gradients_off
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.graph_obstacles import GraphObstacles
 from codemods.facts.training.iterations import EventKind, called_functions, is_backward
+from codemods.facts.training.loss_slices import LossSlices
 from codemods.facts.training.modes import is_models_method
 from codemods.library.kinds import PARAMETER, kind
 from codemods.library.operators import Memory, operator
@@ -113,17 +114,48 @@ def _loop(module: Module, call: ast.Call) -> ast.For | ast.While | Reason:
     return Reason(_CODE, text, remedy="take retain_graph away if nothing does")
 
 
-def _why_later_backward(script: Script, loop: ast.stmt, call: ast.Call) -> Reason | None:
-    """Why another backward of the same iteration may go through the graph: any that comes later may."""
+def _why_later_backward(script: Script, loop: ast.For | ast.While, call: ast.Call) -> Reason | None:
+    """Why another backward of the same iteration may go through the graph: one that comes later, and is not apart."""
     iteration = script.whole.iterations.of(loop, script.module)
     is_later = False
     for event in iteration.of(EventKind.BACKWARD, EventKind.GRADIENT):
         if event.node is call:
             is_later = True
         elif is_later and isinstance(event.node, ast.Call) and _differentiates(script, event.node):
+            if event.module is script.module and _are_apart(script, loop, call, event.node):
+                continue
             text = f"another backward of the iteration may go through the graph ({HERE})"
             return Reason(_CODE, text, (at(event.module, event.node),))
     return None
+
+
+def _are_apart(script: Script, loop: ast.For | ast.While, one: ast.Call, other: ast.Call) -> bool:
+    """Whether two backwards in the suite of a loop surely go through graphs that have no part in common."""
+    module, uses = script.module, script.whole.graph_uses
+    roots = [_root_of(script, loop, each) for each in (one, other)]
+    slices = LossSlices(script.flow, module, loop)
+    parts = [None if root is None else slices.of(root) for root in roots]
+    if parts[0] is None or parts[1] is None:
+        return False
+    changed = {each.id for each in map(_root, _changed(script, module, loop)) if isinstance(each, ast.Name)}
+    bound = {
+        each: {name.id for name in walk(each.targets[0]) if isinstance(name, ast.Name)} for each in parts[0] | parts[1]
+    }
+    if any(changed & names for names in bound.values()):
+        return False
+    carrying = frozenset[str]().union(*uses.doubtful.before_each(module, loop.body, _carried_on(script, loop)).values())
+    return not any(carrying & bound[each] for each in parts[0] & parts[1])
+
+
+def _root_of(script: Script, loop: ast.For | ast.While, call: ast.Call) -> ast.expr | None:
+    """What ``loss.backward()`` differentiates, where that is a statement of the loop's suite, and all that it does."""
+    statement = script.module.statement(call)
+    is_own = (
+        any(statement is each for each in loop.body) and isinstance(statement, ast.Expr) and statement.value is call
+    )
+    is_plain = not call.args and all(each.arg == "retain_graph" for each in call.keywords)
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "backward"
+    return call.func.value if is_own and is_plain and is_method and isinstance(call.func, ast.Attribute) else None
 
 
 def _why_called_unseen(script: Script, loop: ast.stmt) -> Reason | None:
