@@ -187,9 +187,11 @@ class Wording:
     def _condition(self, place: ast.stmt) -> CudaCondition:
         condition = self.conditions.at(place)
         function = self.script.module.function(place)
-        if condition is None and place in self.validations and function is not None:
-            # The function that validates may have a device of its own.
-            condition = self.conditions.of_code(self.reach, [function], frozenset()).at(place)
+        if (condition is None or condition.is_any) and place in self.validations and function is not None:
+            # The function that validates may have a device or a flag of its own.
+            own = self.conditions.of_code(self.reach, [function], frozenset()).at(place)
+            is_flag = own is not None and own.test is not None and not own.is_any
+            condition = own if condition is None or is_flag else condition
         if self._asks_for_cuda and condition is not None and condition.test is not None:
             condition = None
         if self._is_always and (condition is None or condition.test is not None):
@@ -242,7 +244,7 @@ class Wording:
         if self.home is not None and self.home.owner is not None and (condition.test or "").startswith("self."):
             writes = [each for each in self.script.module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Store)]
             return sum(ast.unparse(each) == condition.test for each in writes) == 1
-        return all(self.conditions.at(each) == condition for each in self.places)
+        return all(self._condition(each) == condition for each in self.places)
 
     def _dtype(self, name: str, test: str, capability: str, place: ast.stmt) -> list[str]:
         choice = " and ".join(filter(None, [test, f"{capability} >= 8"]))

@@ -196,6 +196,62 @@ def test_the_validation_asks_for_the_device_that_it_has_at_hand() -> None:
     assert found == [CHOSEN, 'device.type == "cuda"', CHOSEN]
 
 
+FLAGGED = """\
+import argparse
+
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--cuda", action="store_true")
+
+
+def main():
+    global args
+    args = parser.parse_args()
+    model = nn.DataParallel(nn.Sequential(nn.Linear(512, 512), nn.Linear(512, 8)))
+    if args.cuda:
+        model.cuda()
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(3):
+        train(model, criterion, optimizer)
+        validate(model)
+
+
+def train(model, criterion, optimizer):
+    for x, y in zip(torch.randn(6, 16, 512), torch.randint(8, (6, 16))):
+        if args.cuda:
+            x, y = x.cuda(), y.cuda()
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def validate(model):
+    with torch.no_grad():
+        for x in torch.randn(6, 16, 512):
+            if args.cuda:
+                x = x.cuda()
+            out = model(x)
+            print(out.argmax(1))
+
+
+main()
+"""
+
+
+def test_the_validation_asks_for_the_flag_as_the_training_does() -> None:
+    assert _conditions(FLAGGED) == ["args.cuda"] * 3
+
+
+def test_a_validation_without_a_flag_of_its_own_asks_for_cuda() -> None:
+    code = FLAGGED.replace("            if args.cuda:\n                x = x.cuda()\n", "")
+
+    assert _conditions(code)[-1] == "torch.cuda.is_available()"
+
+
 def test_a_device_that_the_loop_names_is_asked_in_the_loop() -> None:
     start = """\
 import torch
