@@ -52,8 +52,9 @@ class ChannelsLast(Codemod):
         convolutions read images of one channel, of which both layouts are the same. ``view`` fails on images in this
         layout: in the code of the model it becomes ``reshape``, which computes the same; where it stands elsewhere, the
         model is left. Something is written to what ``reshape`` or ``flatten`` returns, which is a copy in this layout.
-        ``nn.DataParallel`` lays the weights out anew. A checkpoint may be loaded into a fused optimizer, which would
-        read moments of the usual layout in the wrong order. Apex is used. Nothing goes to CUDA.
+        ``nn.DataParallel`` lays the weights out anew, and is not under ``torch.cuda.device_count() > 1``. A checkpoint
+        may be loaded into a fused optimizer, which would read moments of the usual layout in the wrong order. Apex is
+        used. Nothing goes to CUDA.
 
     Results:
         cuDNN chooses other kernels, which round otherwise. ``nn.Dropout`` draws its masks in the order of

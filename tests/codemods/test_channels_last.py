@@ -58,6 +58,33 @@ def text(
     return head + move + IN_16_BITS.format(loss=loss) + more
 
 
+SEVERAL = "if torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n"
+
+
+@pytest.mark.parametrize(
+    ("move", "after"),
+    [
+        pytest.param(
+            "model = Net().to(device)\n" + SEVERAL,
+            "model = Net().to(device)\n" + WHERE_CUDA + SEVERAL,
+            id="after it is moved",
+        ),
+        pytest.param(
+            "model = Net()\n" + SEVERAL + "model.to(device)\n",
+            "model = Net()\n" + SEVERAL + "model.to(device)\n" + WHERE_CUDA,
+            id="before it is moved",
+        ),
+        pytest.param(
+            "model = Net()\n" + SEVERAL.replace("model", "model.conv") + "model.to(device)\n",
+            "model = Net()\n" + SEVERAL.replace("model", "model.conv") + "model.to(device)\n" + WHERE_CUDA,
+            id="a part of it",
+        ),
+    ],
+)
+def test_one_gpu_is_served_where_only_several_have_copies(move: str, after: str) -> None:
+    check_rewrites(ChannelsLast, text(move=move), text(move=after))
+
+
 def reason(script: str) -> tuple[str, str]:
     """Why the one site of the script is left."""
     result = run(ChannelsLast, script)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from probe import script
 
+from codemods.facts.models.obstacles import wrappers_in_threads
 from codemods.facts.models.placement import Home
-from codemods.facts.models.replication import replicating
+from codemods.facts.models.replication import is_only_on_several, replicating
 
 HEAD = """\
 import argparse
@@ -100,3 +101,43 @@ def chosen(body: str) -> int | None:
 )
 def test_the_choice_that_decides(body: str, line: int | None) -> None:
     assert chosen(body) == line
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("if torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n", True, id="several"),
+        pytest.param(
+            "if torch.cuda.device_count() >= 2:\n    model = nn.DataParallel(model)\n", True, id="two or more"
+        ),
+        pytest.param(
+            "from torch.cuda import device_count\nif args.dp and device_count() > 1:\n    model = nn.DataParallel(model)\n",
+            True,
+            id="several, and on request",
+        ),
+        pytest.param(
+            "if args.dp or torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n",
+            False,
+            id="or on request",
+        ),
+        pytest.param("if torch.cuda.device_count() >= 1:\n    model = nn.DataParallel(model)\n", False, id="one"),
+        pytest.param("if args.gpus > 1:\n    model = nn.DataParallel(model)\n", False, id="as many as the user says"),
+        pytest.param(
+            "if torch.cuda.device_count() > 1:\n    print(1)\nelse:\n    model = nn.DataParallel(model)\n",
+            False,
+            id="the other side",
+        ),
+        pytest.param("model = nn.DataParallel(model)\n", False, id="always"),
+        pytest.param(
+            "if torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n"
+            "elif args.dp:\n    model = nn.DataParallel(model)\n",
+            False,
+            id="in another arm, too",
+        ),
+    ],
+)
+def test_copies_for_several_gpus_alone(body: str, *, expected: bool) -> None:
+    known = script(f"{HEAD}model = Net().cuda()\n{body}{LOOP}")
+    (trained,) = known.trained_models
+
+    assert is_only_on_several(known.flow, wrappers_in_threads(known, trained)) is expected

@@ -28,6 +28,7 @@ from codemods.facts.models.laid_out import LaidOut, is_grouped
 from codemods.facts.models.layers import Model, function_in_threads
 from codemods.facts.models.obstacles import branch_in_threads, wrappers_in_threads
 from codemods.facts.models.order import runs_only_before
+from codemods.facts.models.replication import is_only_on_several
 from codemods.facts.models.row_major import row_major
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.fusing import why_loaded
@@ -157,7 +158,8 @@ class ChannelsLast:
         if branch is not None:
             text = f"nn.DataParallel lays out the weights anew in each iteration, in one branch ({HERE})"
             return Reason("data-parallel", text, (located(self.script, branch),))
-        if threads:
+        # On one GPU its weights stay as they are; on several ones the copies have the layout that they had.
+        if threads and not is_only_on_several(self.flow, threads):
             return _IN_THREADS
         if any(each.name.startswith(_JIT) for each in (*self.trained.wrappers, self.model.value)):
             return Reason("torchscript", "TorchScript of the model is made, of which nothing is followed")

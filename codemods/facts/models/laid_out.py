@@ -10,6 +10,7 @@ from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Instance, Literal, library_names, without_none
 from codemods.facts.loops import module_of
+from codemods.facts.models.layers import is_in_threads
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import described
 from codemods.library.memory_format import (
@@ -63,7 +64,8 @@ class LaidOut:
             verb = "have" if self._has_groups(layer.site) else "may have"
             text = f"its convolutions {verb} groups, which may be slower so in 16 bits{where[0]}"
             return Reason("other-layout", text, where[1])
-        if layer.name in CONVOLUTIONS | LAYERS | NETWORKS | self.plain:
+        # What is in it is among the layers, and is asked for itself.
+        if layer.name in CONVOLUTIONS | LAYERS | NETWORKS | self.plain or is_in_threads(self.flow, layer):
             return None
         text = f"whether {described(layer)} keeps the layout, or has convolutions with groups, is not known{where[0]}"
         return Reason("unknown-model", text, where[1])

@@ -17,6 +17,7 @@ from codemods.facts.models.compilability import why_not_traced, why_recompiled
 from codemods.facts.models.layers import Model, is_in_threads
 from codemods.facts.models.placement import Home, unwrapped
 from codemods.facts.models.repeatability import why_runs_differ
+from codemods.facts.models.replication import is_only_on_several
 from codemods.facts.models.trained import given_to_process, traced_by
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.options import runs_by_default
@@ -105,6 +106,8 @@ def _in_threads(script: Script, trained: TrainedModel) -> Reason | None:
     test = tests[0] if len({each and ast.unparse(each) for each in tests}) == 1 else None
     where = f" where {ast.unparse(test)} ({HERE})" if test is not None else ""
     places = (located(script, test),) if test is not None else ()
+    if test is None and is_only_on_several(script.flow, found):
+        where = " where there are several GPUs"
     text = f"nn.DataParallel copies the model in each iteration{where}:"
     return Reason("data-parallel", text, places, "convert to DistributedDataParallel first")
 

@@ -7,15 +7,23 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import LOOPS, walk
+from codemods.dataflow.values import library_names
 from codemods.facts.devices.devices import for_cuda
+from codemods.facts.loops import module_of
 from codemods.facts.models.layers import is_in_threads
 from codemods.facts.models.preparation import can_be_asked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
     from codemods.facts.models.placement import Home
     from codemods.facts.models.trained import TrainedModel
     from codemods.facts.script import Script
+
+_COUNTS = frozenset({"torch.cuda.device_count"})
 
 
 def replicating(script: Script, trained: TrainedModel, home: Home) -> ast.If | None:
@@ -38,6 +46,31 @@ def replicating(script: Script, trained: TrainedModel, home: Home) -> ast.If | N
     if _is_on_any_gpu(script, above.test) or not _is_plain(module, above, name):
         return None
     return above if _can_be_prepared(script, home, above) else None
+
+
+def is_only_on_several(flow: Flow, wrappers: Sequence[Value]) -> bool:
+    """Whether all of what copies a model stands under ``torch.cuda.device_count() > 1``: one GPU copies nothing."""
+    return all(isinstance(each.site, ast.Call) and _is_under_several(flow, each.site) for each in wrappers)
+
+
+def _is_under_several(flow: Flow, site: ast.Call) -> bool:
+    below: ast.AST = site
+    for above in module_of(flow, site).ancestors(site):
+        if isinstance(above, ast.If) and below in above.body and _asks_for_several(flow, above.test):
+            return True
+        below = above
+    return False
+
+
+def _asks_for_several(flow: Flow, test: ast.expr) -> bool:
+    match test:
+        case ast.BoolOp(ast.And(), parts):
+            return any(_asks_for_several(flow, each) for each in parts)
+        case ast.Compare(ast.Call(counted), [ast.Gt()], [ast.Constant(1)]) | ast.Compare(
+            ast.Call(counted), [ast.GtE()], [ast.Constant(2)]
+        ):
+            return bool(library_names(flow.values(counted)) & _COUNTS)
+    return False
 
 
 def _is_on_any_gpu(script: Script, test: ast.expr) -> bool:
