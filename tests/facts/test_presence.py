@@ -161,6 +161,43 @@ def test_what_chooses_another_format(text: str, expected: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "is_other"),
+    [
+        pytest.param("", False, id="nothing is said"),
+        pytest.param(", torch_dtype=torch.float32", False, id="in 32 bits"),
+        pytest.param(", torch_dtype=None", False, id="in the format by default"),
+        pytest.param(", torch_dtype=torch.float16", True, id="in 16 bits"),
+        pytest.param(", dtype=torch.bfloat16", True, id="in 16 bits, by the newer name"),
+        pytest.param(", torch_dtype='auto'", True, id="as the file has them"),
+        pytest.param(", torch_dtype=torch.float16 if half else torch.float32", True, id="in 16 bits perhaps"),
+        pytest.param(", load_in_8bit=True", True, id="quantized"),
+        pytest.param(", load_in_4bit=False", False, id="not quantized"),
+        pytest.param(", quantization_config=config", True, id="quantized as a configuration says"),
+        pytest.param(", **{'cache_dir': 'x'}", False, id="a dictionary without a format"),
+        pytest.param(", **{'dtype': torch.float16}", True, id="a dictionary with a format"),
+        pytest.param(", **read('options.json')", True, id="a dictionary that is not known"),
+    ],
+)
+@pytest.mark.parametrize("class_", ["Own", "transformers.BertModel"])
+def test_the_format_in_which_weights_are_loaded(class_: str, given: str, *, is_other: bool) -> None:
+    own = (
+        "import transformers\n\n\nclass Own(transformers.BertPreTrainedModel):\n    def __init__(self, config):\n"
+        "        super().__init__(config)\n\n\n"
+    )
+    loaded = f"{class_}.from_pretrained('bert'{given})"
+
+    found = other_precision(script(HEAD + own + f"net = {loaded}\n"))
+
+    assert (found is not None and found[1] == "weights loaded in another number format") is is_other
+
+
+def test_a_tokenizer_has_no_number_format() -> None:
+    text = "import transformers\nwords = transformers.BertTokenizer.from_pretrained('bert', dtype=torch.float16)\n"
+
+    assert other_precision(script(HEAD + text)) is None
+
+
+@pytest.mark.parametrize(
     ("text", "line"),
     [
         pytest.param("", None, id="not at all"),

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import words
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import last_name, lasting
-from codemods.dataflow.values import NOTHING, External, library_names
+from codemods.dataflow.values import (
+    NOTHING,
+    UNKNOWN_KEY,
+    Container,
+    External,
+    Literal,
+    library_names,
+    without_none,
+)
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.options import asks_options, is_true, runs_by_default
 from codemods.library.functions import SYNCHRONIZES
-from codemods.library.kinds import Kind, kind
+from codemods.library.kinds import LOADS_WEIGHTS, Kind, kind
 from codemods.library.renamed import AUTOCAST, DEFAULT_FORMATS
 
 if TYPE_CHECKING:
@@ -27,6 +37,10 @@ if TYPE_CHECKING:
 
 _CASTS = frozenset({"half", "bfloat16", "double"})
 _DEFAULT_SETTERS = frozenset({"torch.set_default_dtype", "torch.set_default_tensor_type"})
+_FORMATS = words("torch_dtype dtype")
+_QUANTIZING = words("load_in_8bit load_in_4bit quantization_config")
+"""What Hugging Face's models are given that are loaded otherwise."""
+_IN_32_BITS = frozenset({External("torch.float32"), External("torch.float")})
 _DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
 
 
@@ -191,6 +205,8 @@ def _other_precisions(script: Script) -> Iterator[tuple[Module, ast.Call, str]]:
     for module in script.modules:
         setters = flow.calls_of(module, _DEFAULT_SETTERS)
         for call in module.nodes(ast.Call):
+            if last_name(call.func) in LOADS_WEIGHTS and _loads_otherwise(flow, call):
+                yield module, call, "weights loaded in another number format"
             if last_name(call.func) not in _CASTS and call not in setters:
                 continue
             names = library_names(flow.values(call.func))
@@ -205,6 +221,25 @@ def _other_precisions(script: Script) -> Iterator[tuple[Module, ast.Call, str]]:
                 yield module, call, "manual half precision"
             elif call.func.attr == "double" and of_model:
                 yield module, call, "float64 model"
+
+
+def _loads_otherwise(flow: Flow, call: ast.Call) -> bool:
+    """``Net.from_pretrained(path, torch_dtype=torch.float16)`` of a model, or one that is quantized."""
+    if not any(kind(flow, each) is Kind.MODEL for each in flow.values(call)):
+        return False
+    given = [(each.arg, without_none(flow.values(each.value))) for each in call.keywords]
+    return any(
+        (name in _FORMATS and not values <= _IN_32_BITS)
+        or (name in _QUANTIZING and bool(values - {Literal("False")}))
+        or (name is None and not all(map(partial(_says_nothing_of_it, flow), values)))
+        for name, values in given
+    )
+
+
+def _says_nothing_of_it(flow: Flow, options: Value) -> bool:
+    """Whether a dictionary of arguments surely has none that chooses a number format."""
+    keys = flow.keys(options) if isinstance(options, Container) else {UNKNOWN_KEY}
+    return UNKNOWN_KEY not in keys and keys.isdisjoint(_FORMATS | _QUANTIZING)
 
 
 _SETTERS = frozenset(f"torch.set_autocast_{each}dtype" for each in ("", "cpu_", "gpu_"))
