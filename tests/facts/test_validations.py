@@ -78,6 +78,14 @@ def test_from_the_call_to_the_last_loss(body: str, expected: list[str]) -> None:
             [["image = model(x)"], ["score = critic(x)"]],
             id="it is given something else",
         ),
+        pytest.param(
+            "image = model(x)\nwith torch.enable_grad():\n    score = critic(image)\n    use(score)",
+            [["image = model(x)"]],
+            id="with gradients",
+        ),
+        pytest.param(
+            "with torch.set_grad_enabled(flag):\n    image = model(x)\n    use(image)", [], id="with gradients or not"
+        ),
     ],
 )
 def test_a_model_behind_another_one(body: str, expected: list[list[str]]) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from codemods.facts.training.loss_regions import Block, Phases
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SWITCHES_ON = frozenset({"torch.enable_grad", "torch.set_grad_enabled"})
 
 
 def validations(script: Script, phases: Phases) -> Iterator[Block]:
@@ -77,9 +78,16 @@ def _without_gradients(script: Script, node: ast.AST) -> bool:
     for above in script.module.ancestors(node):
         if switches_gradients_off(script.flow, above):
             return True
+        if isinstance(above, ast.With) and any(_switches_on(script, each.context_expr) for each in above.items):
+            return False
         if isinstance(above, _FUNCTIONS):
             return False
     return False
+
+
+def _switches_on(script: Script, node: ast.expr) -> bool:
+    """Whether it is ``torch.enable_grad()``, or may be, as ``torch.set_grad_enabled(train)`` may."""
+    return any(each.name in _SWITCHES_ON for each in script.flow.values(node))
 
 
 def _is_a_models(script: Script, function: ast.AST) -> bool:
