@@ -334,6 +334,10 @@ CLASSES = {
         "from animals import blur\n" + IMAGES.replace("to_tensor(Image", "blur(Image"),
         "what blur() does in a worker process is not known (line [blur(Image])",
     ),
+    "calls what Python 2 had": (
+        IMAGES.replace("to_tensor(Image", "xrange(Image"),
+        "Python 3 has no xrange(), which reading an item may call (line [xrange(Image])",
+    ),
     "moves tensors to CUDA": (
         IMAGES.replace("to_tensor(Image.open(self.paths[index]))", "to_tensor(Image.open(self.paths[index])).cuda()"),
         "its data set moves tensors to a device itself (line [.cuda()])",

@@ -35,6 +35,7 @@ from codemods.facts.workers.payload import OF_WORKERS, calls
 from codemods.library.handles import OPENERS, WRAPPERS, is_fact, is_view, opener
 from codemods.library.kinds import HUGGING_FACE, Kind, described, kind
 from codemods.library.packages import Trait, has
+from codemods.library.removed import BUILTINS_OF_PYTHON_2
 from codemods.library.seeds import seeded_by
 
 if TYPE_CHECKING:
@@ -148,6 +149,13 @@ def _unknown_call(code: WorkerCode, call: ast.Call) -> Reason | None:
         is_none = bool(values) and not without_none(values)  # `if self.transform is not None: …`, which never runs
         if is_none or (without_none(values) and not any(isinstance(each, (Unknown, Choice)) for each in values)):
             return None
+    if (
+        isinstance(call.func, ast.Name)
+        and call.func.id in BUILTINS_OF_PYTHON_2
+        and all(isinstance(each, Unknown) for each in values)
+    ):
+        text = f"Python 3 has no {call.func.id}(), which reading an item may call ({HERE})"
+        return Reason("unknown-worker-code", text, (code.at(call),))
     return _not_known(code, f"{ast.unparse(call.func)}()", call)
 
 
