@@ -44,6 +44,10 @@ def where(body: str, forward: str = "pass") -> str | None:
         pytest.param("y.register_hook(print)", "y.register_hook", id="a hook, which a tensor without graph refuses"),
         pytest.param("y.retain_grad()", "y.retain_grad", id="a gradient that is to be kept"),
         pytest.param("d = torch.zeros(4, requires_grad=True)", "torch.zeros(4, requires_grad=True)", id="a new tensor"),
+        pytest.param(
+            "d = torch.zeros(4, requires_grad=True).double()", "torch.zeros(4, requires_grad=True)", id="made longer"
+        ),
+        pytest.param("d = make(4, requires_grad=True).long()", "make(4, requires_grad=True)", id="of code not seen"),
         pytest.param("with torch.enable_grad():\n    pass", "torch.enable_grad()", id="they are switched on"),
         pytest.param("x = fgsm_attack(model, x)", "fgsm_attack(model, x)", id="an attack that is not seen"),
     ],
@@ -57,6 +61,7 @@ def test_code_that_needs_gradients(body: str, place: str) -> None:
     [
         pytest.param("print(model(x).argmax(1))", id="an evaluation"),
         pytest.param("d = torch.zeros(4, requires_grad=False)", id="the opposite"),
+        pytest.param("d = torch.zeros(4, requires_grad=bool(x)).long()", id="integers have no gradients"),
         pytest.param("def attack(x):\n    return x\nattack(x)", id="an attack that is seen to need none"),
         pytest.param("torch.func.grad(model)(x)", id="what switches them on for itself"),
     ],

@@ -24,6 +24,7 @@ _NEEDS = frozenset({"requires_grad_", "retain_grad", "register_hook", "backward"
 _NEEDING_NAMES = re.compile(
     r"attack|fgsm|(^|_)pgd|adversar|perturb|saliency|grad_?cam|hessian|jacobian|influence|attribution", re.IGNORECASE
 )
+_TO_INTEGERS = frozenset({"long", "int", "short", "char", "byte", "bool"})
 
 
 def needs_gradients(flow: Flow, node: ast.AST) -> ast.AST | None:
@@ -90,7 +91,8 @@ def _is_asked_before(flow: Flow, node: ast.AST) -> bool:
 
 
 def _call_needs_gradients(flow: Flow, call: ast.Call) -> bool:
-    if any(each.arg == "requires_grad" and not _is_false(each.value) for each in call.keywords):
+    asks = any(each.arg == "requires_grad" and not _is_false(each.value) for each in call.keywords)
+    if asks and not _becomes_integers(flow, call):
         return True
     for callee in flow.values(call.func):
         if isinstance(callee, (External, Made)):
@@ -102,6 +104,18 @@ def _call_needs_gradients(flow: Flow, call: ast.Call) -> bool:
             return False
     last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     return _NEEDING_NAMES.search(last) is not None
+
+
+def _becomes_integers(flow: Flow, call: ast.Call) -> bool:
+    """``torch.zeros(3, requires_grad=train).long()``: nobody holds what asks for gradients, and integers have none."""
+    module = module_of(flow, call)
+    above = module.parent(call)
+    is_method = isinstance(above, ast.Attribute) and above.attr in _TO_INTEGERS
+    outer = module.parent(above) if above is not None and is_method else None
+    if not isinstance(outer, ast.Call) or outer.func is not above:
+        return False
+    callees = flow.values(call.func)
+    return bool(callees) and all(isinstance(each, External) and each.name.startswith("torch.") for each in callees)
 
 
 def _is_false(node: ast.expr) -> bool:
