@@ -86,6 +86,16 @@ def found(inside: str, head: str = HEAD) -> list[str]:
             ["each iteration waits for the device anyway (line 13)"],
             id="beside another wait",
         ),
+        pytest.param(
+            "s += loss.item()\nshown = 'loss {:.3f}'.format(loss)",
+            ["each iteration waits for the device anyway (line 13)"],
+            id="beside a text that shows it",
+        ),
+        pytest.param(
+            "s += loss.item()\nif i % 9 == 0:\n    shown = 'loss %.3f' % loss",
+            ["s: floats"],
+            id="beside a text at times",
+        ),
         pytest.param("s += loss.item()\nif i % 9 == 0:\n    print(out.cpu())", ["s: floats"], id="beside a rare wait"),
         pytest.param(
             "s += loss.item()\nn += 2 / loss.item()",

@@ -62,6 +62,16 @@ def test_what_is_read(line: str, expected: list[str]) -> None:
         pytest.param("loss.item()", ["loss.item()"], id="a number"),
         pytest.param("print(loss)", ["print(loss)"], id="a text"),
         pytest.param("f'{loss:.3f}'", ["{loss:.3f}"], id="a formatted text"),
+        pytest.param(
+            "y = '{}: {:.3f}'.format(3, loss)", ["'{}: {:.3f}'.format(3, loss)"], id="a text with it filled in"
+        ),
+        pytest.param("y = '{value:.2f}'.format(value=loss)", ["'{value:.2f}'.format(value=loss)"], id="by its name"),
+        pytest.param("y = 'loss: %.3f' % loss", ["'loss: %.3f' % loss"], id="a text with it filled in by %"),
+        pytest.param("y = '%d: %s' % (3, loss)", ["'%d: %s' % (3, loss)"], id="a text with several filled in by %"),
+        pytest.param("y = '{}'.format(loss.shape)", [], id="a text with its shape filled in"),
+        pytest.param("y = '%d' % len(loss)", [], id="a text with its length filled in by %"),
+        pytest.param("y = loss % loss", [], id="a remainder"),
+        pytest.param("y = numbers.format(loss)", [], id="another method of that name"),
         pytest.param("y = loss.cpu()", ["loss.cpu()"], id="a copy"),
         pytest.param("y = loss.to('cpu')", ["loss.to('cpu')"], id="a copy by its name"),
         pytest.param("loss.nonzero()", ["loss.nonzero()"], id="how many there are"),

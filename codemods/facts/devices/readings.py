@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, LOOPS
 from codemods.dataflow.values import (
     Choice,
@@ -14,6 +15,7 @@ from codemods.dataflow.values import (
     MovedTensor,
     SomeTensor,
     Unknown,
+    leading_text,
     library_names,
     without_none,
 )
@@ -168,6 +170,11 @@ def _wants_numbers(flow: Flow, module: Module, node: ast.expr) -> bool:
     match node:
         case ast.FormattedValue(value):
             return is_on_device(flow, module, value)
+        case ast.BinOp(text, ast.Mod(), given) if leading_text(flow.values(text)) is not None:
+            filled_in = given.elts if isinstance(given, ast.Tuple) else [given]
+            return any(is_on_device(flow, module, each) for each in filled_in)
+        case ast.Call(ast.Attribute(text, "format")) if leading_text(flow.values(text)) is not None:
+            return any(is_on_device(flow, module, each) for each in arguments_of(node))
         case ast.Call(func, arguments):
             called = library_names(flow.values(func))
             if called & READ_BY_BUILTINS:
