@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument, Remove, Replace
-from codemods.facts.devices.fillings import counted_indices, filled, spelled_full
+from codemods.facts.devices.fillings import counted_indices, filled, spelled_arange, spelled_full
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class DeviceCtor(Codemod):
         A number may be added or multiplied in between: ``(torch.ones(n) * i).to(device)``.
 
         ``x[torch.arange(n), y]`` copies the index to where ``x`` is: it is counted there, with ``device=x.device``.
+
+        ``torch.LongTensor(range(n)).to(device)`` becomes ``torch.arange(n, device=device)``: the same integers.
 
         ``torch.tensor(i / n).to(device)`` becomes ``torch.full((), i / n, device=device)``, where ``i`` is counted by a
         loop and ``n`` is a number of the script's. ``torch.tensor(numbers).to(device)`` is not meant: it copies the
@@ -143,7 +145,7 @@ for _ in range(10):
             if isinstance(edits, Reason):
                 yield self.left(module, node, edits)
             elif not together or each is together[0]:
-                yield self.rewrites(module, node, _MESSAGE, *edits)
+                yield self.rewrites(module, node, _MESSAGE if each.counted is None else _INDEX, *edits)
         for index in counted_indices(script):
             module, device = script.module, f"{script.module.code(index.tensor)}.device"
             if index.why_not is not None:
@@ -200,13 +202,26 @@ def _edits(script: Script, found: Filled) -> list[Edit] | Reason:
 
 
 def _on_device(script: Script, found: Filled, device: str) -> Edit:
-    """The constructor is given the device; of one number it is ``torch.full``, which need not copy that."""
+    """The constructor is given the device; of one number it is ``torch.full``, which need not copy that.
+
+    Of a range it is ``torch.arange``.
+    """
     module, maker = found.transfer.module, found.maker
+    arange = spelled_arange(script, maker) if found.counted is not None else None
+    if found.counted is not None and arange is not None:
+        holes = [(f"number_{i}", each) for i, each in enumerate(found.counted.args)]
+        numbers = ", ".join(f"{{{name}}}" for name, _ in holes)
+        return Replace(module, maker, f"{arange}({numbers}, device={_escaped(device)})", tuple(holes))
     full = spelled_full(script, maker) if found.number is not None else None
     if found.number is None or full is None:
         return AddArgument(module, maker, "device", device)
-    template = f"{full}((), {{number}}, device={device.replace('{', '{{').replace('}', '}}')})"
+    template = f"{full}((), {{number}}, device={_escaped(device)})"
     return Replace(module, maker, template, (("number", found.number),))
+
+
+def _escaped(code: str) -> str:
+    """As it stands in a template."""
+    return code.replace("{", "{{").replace("}", "}}")
 
 
 def _edits_like(script: Script, found: Filled, other: str) -> list[Edit]:

@@ -759,3 +759,104 @@ for i in range(10):
 
 def test_the_function_that_fills_in_a_number_cannot_be_named() -> None:
     check_leaves(DeviceCtor, UNNAMED, "torch.full, which fills in the number there, cannot be named here")
+
+
+POSITIONS = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Choosing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 6)
+
+    def forward(self, x, kind):
+        rows = ROWS
+        return self.layer(x)[rows, kind]
+
+
+torch.manual_seed(0)
+n = int(input())
+choosing = Choosing().to(device)
+for x in torch.randn(10, 8, 4):
+    x, kind = x.to(device), torch.ones(8, dtype=torch.long, device=device)
+    choosing(x, kind).mean().backward()
+    print(choosing.layer.weight.grad.sum().item().hex())
+"""
+RANGES = {
+    "as many as there are samples": (
+        "torch.LongTensor(range(kind.size(0))).to(kind.device)",
+        "torch.arange(kind.size(0), device=kind.device)",
+    ),
+    "by the length": ("torch.LongTensor(range(len(x))).to(device)", "torch.arange(len(x), device=device)"),
+    "by the shape": ('torch.LongTensor(range(x.shape[0])).to("cuda")', 'torch.arange(x.shape[0], device="cuda")'),
+    "from zero": ("torch.LongTensor(range(0, len(x))).cuda()", 'torch.arange(0, len(x), device="cuda")'),
+    "of numbers": ("torch.LongTensor(range(2, 8)).cuda()", 'torch.arange(2, 8, device="cuda")'),
+    "with a dimension more": (
+        "torch.LongTensor(range(len(x))).unsqueeze(1).to(x.device)",
+        "torch.arange(len(x), device=x.device).unsqueeze(1)",
+    ),
+    "in the format of another tensor": (
+        "torch.LongTensor(range(len(x))).type_as(kind)",
+        "torch.arange(len(x), device=kind.device).type_as(kind)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), RANGES.values(), ids=RANGES)
+def test_a_range_is_counted_on_the_device(before: str, after: str) -> None:
+    check_rewrites(DeviceCtor, POSITIONS.replace("ROWS", before), POSITIONS.replace("ROWS", after))
+
+
+def test_a_range_that_is_counted_on_the_device_gives_the_same_bits() -> None:
+    before = POSITIONS.replace("ROWS", RANGES["as many as there are samples"][0]).replace("int(input())", "8")
+    result = run(DeviceCtor, before)
+
+    assert RANGES["as many as there are samples"][1] in result.after
+    assert run_script(result.after) == run_script(before)
+
+
+RANGES_LEFT = {
+    "it may be empty, where torch.arange fails": ("range(n)", "'range(n)'"),
+    "it may end before it starts": ("range(1, len(x))", "'range(1, len(x))'"),
+    "a difference may be below zero": ("range(len(x) - 9)", "'range(len(x) - 9)'"),
+    "its start may be any": ("range(n, 9)", "'range(n, 9)'"),
+}
+
+
+@pytest.mark.parametrize(("counted", "quoted"), RANGES_LEFT.values(), ids=RANGES_LEFT)
+def test_a_range_of_which_it_is_not_known_where_it_ends_is_left(counted: str, quoted: str) -> None:
+    because = f"whether {quoted} may end before it starts is not known, for which torch.arange fails"
+
+    check_leaves(DeviceCtor, POSITIONS.replace("ROWS", f"torch.LongTensor({counted}).to(device)"), because)
+
+
+def test_a_range_is_left_where_torch_has_no_name() -> None:
+    code = "from torch import LongTensor, nn\n\nmodel = nn.Linear(4, 6).cuda()\nfor x in input():\n    "
+    code += "x = x.cuda()\n    model(x)[LongTensor(range(len(x))).cuda(), 1].mean().backward()\n"
+
+    check_leaves(DeviceCtor, code, "torch.arange, which counts the same there, cannot be named here")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    {
+        "another number format": "torch.IntTensor(range(8)).to(device)",
+        "floats": "torch.FloatTensor(range(8)).to(device)",
+        "in steps": "torch.LongTensor(range(0, 8, 2)).to(device)",
+        "numbers of a list": "torch.LongTensor(list(range(8))).to(device)",
+        "it stays on the host": "torch.LongTensor(range(8))",
+    }.items(),
+    ids=lambda each: each[0],
+)
+def test_what_is_no_plain_range_is_not_mentioned(rows: tuple[str, str]) -> None:
+    check_silent(DeviceCtor, POSITIONS.replace("ROWS", rows[1]))
+
+
+def test_a_range_of_the_script_itself_is_not_mentioned() -> None:
+    code = POSITIONS.replace("ROWS", "torch.LongTensor(range(8)).to(device)")
+
+    check_silent(DeviceCtor, code.replace("\n\nclass", "\n\ndef range(n):\n    return [n]\n\n\nclass", 1))

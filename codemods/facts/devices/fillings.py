@@ -24,6 +24,7 @@ from codemods.dataflow.values import (
 from codemods.facts.data.number_likes import counts as count_in_loops
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.devices.later_moves import later_move, why_other_device
+from codemods.facts.devices.ranges import may_go_backwards, range_of
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import Likening, likenings
 from codemods.facts.loops import around, module_of, repeats
@@ -81,6 +82,8 @@ class Filled:
     """The tensor whose number format and device it gets: ``other`` of ``.to(other)`` and ``.type_as(other)``."""
     later: LaterMove | None = None
     """The statement of its own that copies it where another tensor is on CUDA."""
+    counted: ast.Call | None = None
+    """The ``range(n)`` whose numbers it holds: ``torch.LongTensor(range(n))``."""
 
     @property
     def number(self) -> ast.expr | None:
@@ -129,7 +132,8 @@ def filled(script: Script) -> Iterator[Filled]:
         )
         if later is not None:
             why_not = why_not or why_other_device(script.flow, transfer)
-        yield Filled(transfer, maker, name, steps[:-1], why_not, _like(script, transfer), later)
+        counted = range_of(script, name, maker)
+        yield Filled(transfer, maker, name, steps[:-1], why_not, _like(script, transfer), later, counted)
 
 
 def _is_made_beside(script: Script, maker: ast.expr) -> bool:
@@ -306,6 +310,8 @@ def _shares(call: ast.Call) -> bool:
 
 def _is_about(script: Script, name: str, steps: tuple[ast.Call, ...]) -> bool:
     """Whether it is a tensor that is filled, and none that is made of data."""
+    if range_of(script, name, steps[-1]) is not None:
+        return True
     if is_legacy(name):
         return any(_method(each) in FILLING or call_draws(script.flow, each) for each in steps)
     if is_of_numbers(name):
@@ -324,8 +330,17 @@ def _holds_computed(script: Script, call: ast.Call) -> bool:
 
 def spelled_full(script: Script, call: ast.Call) -> str | None:
     """How the script writes ``torch.full`` where it makes a tensor; None where no import leads to it."""
+    return _spelled(script, "torch.full", call)
+
+
+def spelled_arange(script: Script, call: ast.Call) -> str | None:
+    """How the script writes ``torch.arange`` where it makes a tensor; None where no import leads to it."""
+    return _spelled(script, "torch.arange", call)
+
+
+def _spelled(script: Script, name: str, call: ast.Call) -> str | None:
     module = module_of(script.flow, call)
-    return script.spelled(module, "torch.full", module.statement(call))
+    return script.spelled(module, name, module.statement(call))
 
 
 def _is_counted(script: Script, node: ast.expr) -> bool:
@@ -427,6 +442,12 @@ def _why_other_numbers(script: Script, name: str, steps: Sequence[ast.Call]) -> 
     maker = steps[-1]
     if is_of_numbers(name) and spelled_full(script, maker) is None:
         return Reason("no-name", "torch.full, which fills in the number there, cannot be named here")
+    counted = range_of(script, name, maker)
+    if counted is not None and spelled_arange(script, maker) is None:
+        return Reason("no-name", "torch.arange, which counts the same there, cannot be named here")
+    if counted is not None and may_go_backwards(script, counted):
+        text = f"whether '{ast.unparse(counted)}' may end before it starts is not known, for which torch.arange fails"
+        return Reason("other-result", text)
     if any(call_draws(script.flow, each) for each in steps):
         text = "random numbers are drawn from another generator on the device, and all later ones on the host change:"
         return Reason("draws-elsewhere", text, remedy="name the device in the call where other numbers will do")
@@ -479,7 +500,7 @@ def _is_tensor(script: Script, node: ast.expr) -> bool:
 def _why_other_tensor(script: Script, name: str, steps: Sequence[ast.Call]) -> Reason | None:
     """Why what is made may not be made so on a device, or would be another thing there."""
     maker = steps[-1]
-    if is_legacy(name):
+    if is_legacy(name) and range_of(script, name, maker) is None:
         text = "the legacy constructor takes no device:"
         return Reason("other-arguments", text, remedy="write torch.zeros(…) or torch.full(…) with the device")
     for call in steps:
