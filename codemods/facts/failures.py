@@ -22,6 +22,7 @@ from codemods.dataflow.values import (
     Container,
     External,
     Instance,
+    Made,
     Tensor,
     Unknown,
     Value,
@@ -36,7 +37,7 @@ from codemods.facts.numbers import is_item_of_number
 from codemods.facts.reach import own
 from codemods.facts.reason import Place, at
 from codemods.facts.target import ASSUMED
-from codemods.library.kinds import Kind, always, is_loss, is_parameter
+from codemods.library.kinds import Kind, always, is_loss, is_parameter, kind
 from codemods.library.removed import (
     BUILTINS_OF_PYTHON_2,
     NO_ITEM,
@@ -48,6 +49,7 @@ from codemods.library.removed import (
     may_be_removed,
     removed,
     removed_argument,
+    removed_from_modules,
     removed_method,
     removed_modules,
 )
@@ -269,6 +271,8 @@ def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Versi
         yield NO_ITEM, ast.unparse(node), f": a loss has no dimensions, write .item() instead of {old}"
     elif isinstance(node, ast.Attribute) and may_be_removed(node.attr):
         yield from _failing_attribute(flow, module, node)
+    elif isinstance(node, ast.Attribute) and removed_from_modules(node.attr) is not None:
+        yield from _failing_attribute_of_module(flow, node)
     elif isinstance(node, ast.Name) and node.id in BUILTINS_OF_PYTHON_2 and _is_bound_nowhere(flow, module, node):
         yield PYTHON, "", f"Python 3 has no {node.id}"
 
@@ -323,6 +327,19 @@ def _failing_attribute(flow: Flow, module: Module, node: ast.Attribute) -> Itera
     gone = removed(value.name) if isinstance(value, External) else None
     if gone is not None and not gone.is_importable and not (isinstance(above, ast.Call) and above.func is node):
         yield gone.since, value.name, f" fails: {gone.instead}"
+
+
+def _failing_attribute_of_module(flow: Flow, node: ast.Attribute) -> Iterator[tuple[Version, str, str]]:
+    """What layers of torch had once: ``embedding._backend``; a class of the project may have its own."""
+    gone = removed_from_modules(node.attr)
+    owners = without_none(flow.values(node.value))
+    is_layer = bool(owners) and all(_is_layer_of_torch(flow, each) for each in owners)
+    if gone is not None and is_layer and isinstance(node.ctx, ast.Load):
+        yield gone.since, ast.unparse(node), f" fails: {gone.instead}"
+
+
+def _is_layer_of_torch(flow: Flow, value: Value) -> bool:
+    return isinstance(value, Made) and value.name.startswith("torch.nn.") and kind(flow, value) is Kind.MODEL
 
 
 def _failing_arguments(name: str, node: ast.Call) -> Iterator[tuple[Version, str, str]]:

@@ -49,6 +49,10 @@ torch 1.8     it is gone from torch
     btrifact btrisolve btriunpack gels gesv potrf potri potrs pstrf trtrs
 torch 1.8     the functions of torch.fft have taken its place
     fft ifft irfft rfft
+torch.autograd.gradcheck 1.9    it is gone from torch: set x.grad = None
+    zero_gradients
+torch.utils.serialization 1.0   it is gone from torch, which reads no files of Lua any more
+    load_lua
 torch 2.0     torch.linalg.eig has taken its place
     eig
 torch 2.0     torch.linalg.eigh has taken its place
@@ -63,6 +67,22 @@ torch 2.14    torch.linalg.cholesky has taken its place
     cholesky
 torch 2.0     torch.linalg.matrix_rank has taken its place
     matrix_rank
+torch._utils 2.3    itertools.accumulate has taken its place
+    _accumulate
+torchvision.models.alexnet 2.0  the weights of a model have it: ResNet18_Weights.DEFAULT.url
+    model_urls
+torchvision.models.densenet 2.0  the weights of a model have it: ResNet18_Weights.DEFAULT.url
+    model_urls
+torchvision.models.googlenet 2.0  the weights of a model have it: ResNet18_Weights.DEFAULT.url
+    model_urls
+torchvision.models.inception 2.0  the weights of a model have it: ResNet18_Weights.DEFAULT.url
+    model_urls
+torchvision.models.resnet 2.0  the weights of a model have it: ResNet18_Weights.DEFAULT.url
+    model_urls
+torchvision.models.squeezenet 2.0  the weights of a model have it: ResNet18_Weights.DEFAULT.url
+    model_urls
+torchvision.models.vgg 2.0  the weights of a model have it: ResNet18_Weights.DEFAULT.url
+    model_urls
 torchvision.transforms 1.13     it is called Resize now
     Scale
 torchvision.transforms 1.13     it is called RandomResizedCrop now
@@ -106,6 +126,7 @@ torch.optim.lr_scheduler 2.7  get_last_lr() says what it printed
 """
 _DEMANDED = {"torch.stft": Demanded((2, 0), "return_complex", 9, "False returns what it did before")}
 """Of real numbers: of complex ones it returns complex ones, whatever is said."""
+_ATTRIBUTES_OF_MODULES = {"_backend": Removed((1, 3), "torch.nn.functional has what it led to")}
 _STILL_THERE = frozenset(
     {"torch.fft"} | {f"torch.{each}" for each in ("eig", "symeig", "lstsq", "solve", "matrix_rank", "qr", "cholesky")}
 )
@@ -120,6 +141,11 @@ def removed(name: str) -> Removed | None:
 def removed_method(name: str) -> Removed | None:
     """What became of the method of a tensor; None where it is still there, as far as is known."""
     return removed(f"torch.{name}")
+
+
+def removed_from_modules(attribute: str) -> Removed | None:
+    """What became of an attribute that each ``nn.Module`` had; None where it is still there."""
+    return _ATTRIBUTES_OF_MODULES.get(attribute)
 
 
 def demanded_argument(name: str) -> Demanded | None:

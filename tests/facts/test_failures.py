@@ -22,6 +22,12 @@ def fails(
     "body",
     [
         pytest.param("print(loss.item())", id="nothing fails"),
+        pytest.param("from torch.utils.serialization import config", id="a module that has come back"),
+        pytest.param(
+            "class Net(nn.Module):\n    _backend = 'plain'\nprint(Net()._backend)", id="an attribute of an own class"
+        ),
+        pytest.param("layer = nn.Embedding(3, 2)\nlayer._backend = 1", id="an attribute that is given"),
+        pytest.param("def look_up(table):\n    table._backend\nlook_up(flag)", id="an attribute of what is not known"),
         pytest.param("if flag:\n    print(loss[0])", id="only under a condition"),
         pytest.param("def f():\n    print(loss[0])", id="a function that nobody calls"),
         pytest.param(
@@ -77,6 +83,13 @@ def test_nothing_surely_fails(body: str) -> None:
             "collections.Iterable",
             id="an attribute of a module, first of what is asked",
         ),
+        pytest.param("from torch.utils.serialization import load_lua", "load_lua", id="an import of what torch had"),
+        pytest.param(
+            "def look_up(table):\n    return table._backend.Embedding\nlook_up(nn.Embedding(3, 2))",
+            "table._backend fails",
+            id="an attribute that layers had",
+        ),
+        pytest.param("from torchvision.models.resnet import model_urls", "model_urls", id="an import of addresses"),
         pytest.param("from skimage.measure import compare_ssim", "compare_ssim", id="an import of another library"),
         pytest.param("import time\nstart = time.clock()", "time.clock()", id="a function that Python had"),
         pytest.param("if flag:\n    print(loss[0])\nelse:\n    print(loss[0])", "loss[0]", id="on each way"),

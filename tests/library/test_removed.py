@@ -15,6 +15,7 @@ from codemods.library.removed import (
     removed,
     removed_argument,
     removed_arguments,
+    removed_from_modules,
     removed_method,
     removed_modules,
     removed_names,
@@ -108,6 +109,12 @@ def test_modules_that_are_gone_cannot_be_imported(name: str) -> None:
 def test_what_has_taken_a_place_is_there(name: str) -> None:
     assert any(name in row.instead for each in removed_names() if (row := removed(each)) is not None)
     assert callable(getattr(torch.linalg, name.rpartition(".")[2]))
+
+
+def test_what_modules_had() -> None:
+    assert removed_from_modules("_backend") is not None
+    assert not hasattr(torch.nn.Embedding(3, 2), "_backend")
+    assert removed_from_modules("padding_idx") is None
 
 
 def test_what_is_still_there() -> None:
