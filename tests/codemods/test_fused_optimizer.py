@@ -355,7 +355,7 @@ LEFT = {
     "another model is moved by the same function": (
         "def moved(model):\n    return model.cuda()\nother = moved(resnet18())\nmodel = resnet18()\n"
         + ADAM
-        + "model = moved(model)\n",
+        + "if input():\n    model = moved(model)\n",
         f"its model is not seen to be on the device already when it is made (line 7): {LATER}",
     ),
     "the device may be of another maker": (

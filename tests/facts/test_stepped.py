@@ -12,6 +12,31 @@ IMPORTS = "import torch\nfrom torch import nn, optim\n"
 SGD = "optimizer = optim.SGD(model.parameters(), lr=0.1)\n"
 
 
+KEEPING = """\
+class Keeping:
+    def __init__(self, model, optimizer, place):
+        self.model = model.to(place)
+        self.optimizer = optimizer
+"""
+CHOSEN = f"""\
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(1, 2)
+{SGD}"""
+FILLED_IN = """\
+import argparse
+def options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", type=str)
+    args = parser.parse_args()
+    if args.device is None:
+        args.device = "cuda" if torch.cuda.is_available() else "cpu"
+    return args
+args = options()
+device = args.device
+model = nn.Linear(1, 2).to(device)
+"""
+
+
 def of_last(text: str, **others: str) -> Stepped | Reason:
     """What is known of the optimizer that the script makes last."""
     known = script(IMPORTS + text, **others)
@@ -91,6 +116,24 @@ def test_it_is_said_whether_they_are_on_cuda(text: str, test: str) -> None:
             "True",
             id="whichever optimizer is made",
         ),
+        pytest.param(
+            "def moved(model):\n    return model.cuda()\nmodel = nn.Linear(1, 2)\n" + SGD + "model = moved(model)\n",
+            "True",
+            id="by a function that is called then",
+        ),
+        pytest.param(
+            f"{KEEPING}{CHOSEN}Keeping(model, optimizer, device)\n", 'device.type == "cuda"', id="by a constructor"
+        ),
+        pytest.param(
+            f"{KEEPING}{CHOSEN}Keeping(optimizer=optimizer, place=device, model=model)\n",
+            'device.type == "cuda"',
+            id="by a constructor that is given it by name",
+        ),
+        pytest.param(
+            f"{KEEPING}{CHOSEN}Keeping(model, optimizer, device)\nKeeping(nn.Linear(1, 2), None, 'cpu')\n",
+            'device.type == "cuda"',
+            id="by a constructor that is also given others",
+        ),
     ],
 )
 def test_a_model_may_be_moved_right_after_the_optimizer_is_made(text: str, test: str) -> None:
@@ -120,6 +163,33 @@ def test_a_model_may_be_moved_right_after_the_optimizer_is_made(text: str, test:
             + 'device = torch.device("cuda" if input() else "cpu")\nmodel.to(device)\n',
             "moved-later",
             id="they are moved after that to a device which has no name yet",
+        ),
+        pytest.param(
+            f"{KEEPING}{CHOSEN}kept = Keeping(model, optimizer, device) if input() else None\n",
+            "moved-later",
+            id="perhaps a constructor moves them after that",
+        ),
+        pytest.param(
+            f"{KEEPING}{CHOSEN}Keeping(nn.Linear(1, 2), optimizer, device)\nif input():\n    "
+            "Keeping(model, optimizer, device)\n",
+            "moved-later",
+            id="the constructor is given another model for certain",
+        ),
+        pytest.param(
+            f"{KEEPING}{CHOSEN}Keeping(model, optimizer, torch.device('cuda' if input() else 'cpu'))\n",
+            "moved-later",
+            id="a constructor moves them to a device which has no name",
+        ),
+        pytest.param(
+            f"{KEEPING.replace('model.to(', 'model if input() else model.to(')}{CHOSEN}Keeping(model, optimizer, device)\n",
+            "moved-later",
+            id="the constructor moves them at times",
+        ),
+        pytest.param(
+            f"{KEEPING.replace('self.model', 'place = place or input(); self.model')}{CHOSEN}"
+            "Keeping(model, optimizer, device)\n",
+            "unknown-device",
+            id="the constructor moves them elsewhere at times",
         ),
         pytest.param(
             "def train(model):\n    "
@@ -242,3 +312,18 @@ def test_parameters_are_given_by_position_or_by_name() -> None:
     given = [given_parameters(each.call) for each in script(text).optimizers]
 
     assert all(each is not None for each in given)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param(FILLED_IN, 'torch.device(device).type == "cuda"', id="something"),
+        pytest.param(FILLED_IN.replace("args.device is None", "input()"), None, id="something at times"),
+        pytest.param(FILLED_IN.replace('"cuda" if', "None if"), None, id="perhaps nothing"),
+    ],
+)
+def test_what_an_option_is_given_that_the_user_omits(text: str, found: str | None) -> None:
+    said = of_last(text + SGD)
+    asked = said.test if isinstance(said, Stepped) else None
+
+    assert asked == (found or "next(model.parameters()).is_cuda")

@@ -16,7 +16,7 @@ from codemods.dataflow.source import FUNCTIONS
 from codemods.dataflow.values import NONE, Choice, External, Literal, Made, Method
 from codemods.facts.devices.devices import DeviceKind, always_asks_for_cuda, branches, is_on_cuda
 from codemods.facts.reach import Reach, written
-from codemods.facts.workers.arguments import values_by_default
+from codemods.facts.workers.arguments import is_filled_in, values_by_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,7 +161,12 @@ def of_device(script: Script, move: Transfer, module: Module, place: ast.stmt) -
     node = move.device.node
     if move.module is not module or move.device.kind is not DeviceKind.CONDITIONAL or move.method == "type":
         return None
-    said = said_as(script.flow, module, node, place) if node is not None else None
+    return of_argument(script, node, module, place) if node is not None else None
+
+
+def of_argument(script: Script, node: ast.expr, module: Module, place: ast.stmt) -> CudaCondition | None:
+    """Whether the device that a call in the module gives a function is CUDA, as the place can say it."""
+    said = said_as(script.flow, module, node, place) if module.holds(node) else None
     return None if said is None else of_named(script, module, said, place)
 
 
@@ -237,7 +242,10 @@ def _made_device(script: Script, module: Module, node: ast.expr, place: ast.stmt
     """
     made = script.spelled(module, "torch.device", place)
     known = values_by_default(script, node)
-    if made is None or known is None or not all(isinstance(each, str) for each in known):
+    if made is None or known is None:
+        return None
+    given = [each for each in known if each is not None or not is_filled_in(script, node, module, place)]
+    if not given or not all(isinstance(each, str) for each in given):
         return None
     text, quote = module.code(node), script.quote(module)
     test = f"{made}({text}).type == {quote}cuda{quote}"

@@ -22,8 +22,9 @@ from codemods.dataflow.values import (
     owner_of,
     without_none,
 )
-from codemods.facts.devices.cuda_condition import of_move
+from codemods.facts.devices.cuda_condition import of_argument, of_move
 from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.devices.readings import is_sure
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.loops import module_of, places_that_run
 from codemods.facts.models.layers import Model
@@ -205,22 +206,27 @@ def _test_of_later_move(
 
     A model is moved in place, and an optimizer makes its state in its first step.
     """
-    after = [
-        each
-        for each in to_cuda
-        if _follows(made.module, place, each, to_cuda)
-        and not _may_move_another(script, each, made, model)
-        and not each.device.names & _OTHERS
-    ]
-    said = {_test_of(script, each, made.module, place) for each in after}
+    said: set[str | None] = set()
+    for each in to_cuda:
+        if _may_move_another(script, each, made, model) or each.device.names & _OTHERS:
+            continue
+        if _follows(made.module, place, each.module, _lifted(each, to_cuda)):
+            said.add(_test_of(script, each, made.module, place))
+        calls = _calls_that_move(script, each, model, _lifted(each, to_cuda))
+        later = (call for call in calls if _follows(made.module, place, *_statement_of(script.flow, call)))
+        said.update(_test_of_call(script, each, call, made.module, place) for call in later)
     (only,) = said if len(said) == 1 and not any(_replaced(script, model)) else (None,)
     return None if only is None else _Test(only, is_moved_later=True)
 
 
-def _follows(module: Module, place: ast.stmt, move: Transfer, others: Sequence[Transfer]) -> bool:
-    """Whether the move runs after the place whenever that has run: it follows in its suite, or in one around that."""
-    anchor = _lifted(move, others)
-    if move.module is not module or module.function(anchor) is not module.function(place):
+def _statement_of(flow: Flow, call: ast.Call) -> tuple[Module, ast.stmt]:
+    module = module_of(flow, call)
+    return module, module.statement(call)
+
+
+def _follows(module: Module, place: ast.stmt, where: Module, anchor: ast.stmt) -> bool:
+    """Whether a statement runs after the place whenever that has run: in its suite, or in one around that."""
+    if where is not module or module.function(anchor) is not module.function(place):
         return False
     suite = module.suite(anchor)
     start = next((index for index, each in enumerate(suite) if _holds(each, place)), len(suite))
@@ -230,6 +236,48 @@ def _follows(module: Module, place: ast.stmt, move: Transfer, others: Sequence[T
     ways = [each for each in module.ancestors(place) if _holds(between[0], each)]
     leaves = any(True for part in between for _ in own(part, *_LEAVING))
     return all(isinstance(each, (ast.If, ast.With)) for each in ways) and not leaves
+
+
+def _calls_that_move(script: Script, move: Transfer, model: Value, anchor: ast.stmt) -> Iterator[ast.Call]:
+    """The calls after which the model is moved, by a function or a constructor that they give it alone.
+
+    ``Trainer(model, optimizer, device)``, which keeps ``model.to(device)``.
+    """
+    flow, mover, receiver = script.flow, move.module.function(move.call), move.receiver
+    if not isinstance(mover, ast.FunctionDef) or not isinstance(receiver, ast.Name):
+        return
+    is_certain = is_sure(move.module, move.call, move.module.statement(move.call))
+    if not is_certain or not _is_always_run_by(move.module, anchor, mover):
+        return
+    if not _is_as_given(move.module, mover, receiver):
+        return
+    for call in flow.callers(mover):
+        given = flow.bind(mover, call).get(receiver.id)
+        module, statement = _statement_of(flow, call)
+        is_certain = isinstance(statement, (ast.Assign, ast.Expr)) and is_sure(module, call, statement)
+        if is_certain and given is not None and without_none(flow.values(given)) == {model}:
+            yield call
+
+
+def _test_of_call(script: Script, move: Transfer, call: ast.Call, module: Module, place: ast.stmt) -> str | None:
+    """The same of a move in a function that the call runs: of ``device`` it is what the call gives for that."""
+    said = _test_of(script, move, module, place)
+    node, mover = move.device.node, move.module.function(move.call)
+    if said is not None or not isinstance(mover, ast.FunctionDef) or move.cuda_branches:
+        return said
+    if not isinstance(node, ast.Name) or not _is_as_given(move.module, mover, node):
+        return None
+    given = script.flow.bind(mover, call).get(node.id)
+    condition = None if given is None else of_argument(script, given, module, place)
+    return None if condition is None else condition.text
+
+
+def _is_as_given(module: Module, function: ast.FunctionDef, name: ast.Name) -> bool:
+    """Whether the name holds there what a caller gives for it: nothing else in the function binds that."""
+    stores = (each for each in walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    statement = module.statement(name)
+    others = [each for each in stores if each.id == name.id and module.statement(each) is not statement]
+    return name.id in signature(function).names and not others
 
 
 def _said(script: Script, made: Construction, before: Sequence[Transfer], place: ast.stmt) -> _Test | Reason:
@@ -383,20 +431,13 @@ class _Way:
             if ways and all(self.has_run(where, where.statement(each), seen | {function}) for where, each in ways):
                 return True
         mover = self.module.function(self.anchor)
-        if mover is None or isinstance(mover, ast.Lambda) or mover in seen or not self._is_always_run_by(mover):
+        if mover is None or isinstance(mover, ast.Lambda) or mover in seen:
+            return False
+        if not _is_always_run_by(self.module, self.anchor, mover):
             return False
         return self._hands_on(mover, module, place) or any(
             each.has_run(module, place, seen | {mover}) for each in self._calls(mover)
         )
-
-    def _is_always_run_by(self, mover: FunctionNode) -> bool:
-        """Whether the function does not return before the statement has run."""
-        before = [
-            each
-            for each in own(mover, ast.Return)
-            if each is not self.anchor and not dominates(self.module, self.anchor, each)
-        ]
-        return self.anchor in mover.body and not before and not any(own(mover, ast.Yield, ast.YieldFrom))
 
     def _hands_on(self, mover: FunctionNode, module: Module, place: ast.stmt) -> bool:
         """Whether the function that moves the models also makes them, and nobody else has them before it returns."""
@@ -422,6 +463,12 @@ class _Way:
             if models is not None:
                 where = module_of(self.flow, call)
                 yield _Way(self.flow, models, where, where.statement(call))
+
+
+def _is_always_run_by(module: Module, anchor: ast.stmt, mover: FunctionNode) -> bool:
+    """Whether the function does not return before the statement has run."""
+    before = [each for each in own(mover, ast.Return) if each is not anchor and not dominates(module, anchor, each)]
+    return anchor in mover.body and not before and not any(own(mover, ast.Yield, ast.YieldFrom))
 
 
 def _may_move_another(script: Script, move: Transfer, made: Construction, model: Value) -> bool:

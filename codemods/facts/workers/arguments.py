@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codemods.dataflow import names, placement
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Choice, Literal, Made, library_names
+from codemods.dataflow.values import NONE, Choice, Literal, Made, library_names
 from codemods.facts.decided import agreed, holds
 
 if TYPE_CHECKING:
@@ -139,6 +139,46 @@ def values_by_default(script: Script, node: ast.expr) -> list[object] | None:
         else:
             return None
     return found or None
+
+
+def is_filled_in(script: Script, node: ast.expr, module: Module, place: ast.stmt) -> bool:
+    """Whether code gives the options that an expression may be something else right where they are parsed, if omitted.
+
+    ``args = parser.parse_args()``, ``if args.device is None: args.device = "cuda"``.
+
+    Args:
+        script: The script.
+        node: The expression.
+        module: Where the place is.
+        place: Where it is read.
+    """
+    chosen = [each for each in script.flow.values(node) if isinstance(each, Choice)]
+    return all(any(True for _ in _fillings(script, each, module, place)) for each in chosen)
+
+
+def _fillings(script: Script, option: Choice, module: Module, place: ast.stmt) -> Iterator[ast.If]:
+    """What gives an option that is None something else, before the place where that stands in the same function."""
+    for where in script.modules:
+        for branch in where.nodes(ast.If):
+            match branch:
+                case ast.If(
+                    ast.Compare(ast.Attribute(ast.Name(owner), name), [ast.Is()], [ast.Constant(None)]),
+                    [ast.Assign([ast.Attribute(ast.Name(filled), attribute)], value)],
+                ) if filled == owner and attribute == name and option.name == f"args.{name}":
+                    suite = where.suite(branch)
+                    is_parsed = any(_parses(each, owner) for each in suite[: suite.index(branch)])
+                    is_elsewhere = where.function(branch) is not module.function(place)
+                    is_before = is_elsewhere or (where is module and placement.dominates(module, branch, place))
+                    if is_parsed and is_before and NONE not in script.flow.values(value):
+                        yield branch
+
+
+def _parses(statement: ast.stmt, name: str) -> bool:
+    """``args = parser.parse_args()``."""
+    match statement:
+        case ast.Assign([ast.Name(target)], ast.Call(ast.Attribute(attr="parse_args"))):
+            return target == name
+    return False
 
 
 def _is_plain(node: ast.expr) -> bool:
