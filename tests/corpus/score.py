@@ -27,7 +27,34 @@ if TYPE_CHECKING:
 NEAR = 2
 """Lines between a label and a finding that are still about the same."""
 VERDICTS = ("rewrite", "must_not", "optional")
-_BLOCKS = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BLOCKS = (ast.For, ast.AsyncFor, ast.While, *_FUNCTIONS)
+_LOADERS = frozenset({"DataLoader"})
+_CALLED = {
+    "as-tensor": frozenset({"tensor", "Tensor", "FloatTensor"}),
+    "device-ctor": frozenset(
+        {
+            "zeros",
+            "ones",
+            "full",
+            "empty",
+            "eye",
+            "arange",
+            "linspace",
+            "rand",
+            "randn",
+            "randint",
+            "randperm",
+            "tensor",
+        }
+    ),
+    "h2d-non-blocking": frozenset({"to", "cuda"}),
+    "loader-batched-index": _LOADERS,
+    "loader-persistent": _LOADERS,
+    "loader-pin": _LOADERS,
+    "loader-workers": _LOADERS,
+}
+"""Of rules that rewrite calls, the last names of what is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +148,9 @@ def judge(script: Script, root: Path, findings: Sequence[dict[str, Any]]) -> Out
     used = set(taken)
     for label in script.labels:
         found = exact[label] or [
-            each for each in findings if id(each) not in taken and _is_at(label, each, programs, NEAR)
+            each
+            for each in findings
+            if id(each) not in taken and _is_at(label, each, programs, NEAR) and not _is_apart(label, each, programs)
         ]
         found = found or _about_all(label, findings)
         used |= {id(each) for each in found}
@@ -170,6 +199,48 @@ def _leave_to_own_labels(found: dict[Label, list[dict[str, Any]]], programs: dic
             if any(_touches(each, lines, programs) for lines in mine)
             or not any(_touches(each, lines, programs) for lines in others)
         ]
+    for label in labels:
+        if label.verdict == "must_not":
+            inside = [found[each] for each in labels if _is_in_function_of(label, each, programs)]
+            found[label] = [
+                each
+                for each in found[label]
+                if _touches(each, own[label], programs) or not any(each in some for some in inside)
+            ]
+
+
+def _is_in_function_of(head: Label, label: Label, programs: dict[str, census.Program | None]) -> bool:
+    """Whether a label stands in the body of the function at whose head another one stands.
+
+    A function that must not be decorated may have a part that can do without gradients.
+    """
+    program = programs.get(head.path)
+    if program is None or label.path != head.path:
+        return False
+    at, line = (program.line(each.cell, each.line) for each in (head, label))
+    functions = [each for each in ast.walk(program.tree) if isinstance(each, _FUNCTIONS)]
+    around = next((each for each in functions if census.head(each)[0] <= at <= census.head(each)[1]), None)
+    return around is not None and census.head(around)[1] < line <= (around.end_lineno or 0)
+
+
+def _is_apart(label: Label, finding: dict[str, Any], programs: dict[str, census.Program | None]) -> bool:
+    """Whether a finding is about a call near what must not be rewritten, which is a call of that kind itself."""
+    program = programs.get(label.path)
+    if label.verdict != "must_not" or program is None:
+        return False
+    labelled, found = (
+        _statement(program, program.line(cell, line))
+        for cell, line in ((label.cell, label.line), (finding.get("cell"), finding["line"]))
+    )
+    return all(_calls_any(program, lines, _CALLED.get(label.rule, frozenset())) for lines in (labelled, found))
+
+
+def _calls_any(program: census.Program, lines: tuple[int, int], names: frozenset[str]) -> bool:
+    """Whether something of one of these names is called within the lines."""
+    return any(
+        lines[0] <= each.lineno <= lines[1] and ast.unparse(each.func).rpartition(".")[2] in names
+        for each in program.calls
+    )
 
 
 def _own_lines(label: Label, programs: dict[str, census.Program | None]) -> tuple[int, int]:

@@ -102,6 +102,54 @@ def test_a_loop_that_evaluates_in_two_places_has_two_labels(tmp_path: Path, line
     assert [each for each, _ in answers(tmp_path, labels, finding("no-grad-eval", line))] == done
 
 
+FUNCTION = """\
+import torch
+def loss_of(net, other, x, device):
+    fake = net(x)
+
+    rest = other(fake).detach()
+    noise = torch.randn(4, 4)
+    index = torch.arange(4)[:, None].to(device)
+    return (fake - rest + noise)[index].sum()
+"""
+
+
+def judged(tmp_path: Path, labels: list[tuple[str, int, str]], *findings: dict[str, Any]) -> list[str]:
+    (tmp_path / "train.py").write_text(FUNCTION, encoding="utf-8")
+    given = tuple(Label("train.py", line, rule, verdict, "") for rule, line, verdict in labels)  # type: ignore[arg-type]
+    return [each.done for each in score.judge(Script("a/b", "", "train.py", given), tmp_path, findings).answers]
+
+
+@pytest.mark.parametrize(
+    ("labels", "line", "done"),
+    [
+        pytest.param([(2, "must_not"), (5, "optional")], 5, ["silent", "rewritten"], id="a part has its own label"),
+        pytest.param([(2, "must_not"), (5, "optional")], 2, ["rewritten", "rewritten"], id="the function itself"),
+        pytest.param([(2, "must_not")], 5, ["rewritten"], id="no label speaks of the part"),
+        pytest.param([(2, "rewrite"), (5, "optional")], 3, ["rewritten", "rewritten"], id="what is wanted of it all"),
+    ],
+)
+def test_a_function_that_must_not_be_decorated(
+    tmp_path: Path, labels: list[tuple[int, str]], line: int, done: list[str]
+) -> None:
+    given = [("no-grad-eval", at, verdict) for at, verdict in labels]
+
+    assert judged(tmp_path, given, finding("no-grad-eval", line)) == done
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict", "done"),
+    [
+        pytest.param(6, "must_not", "silent", id="a call that must stay beside one that need not"),
+        pytest.param(6, "rewrite", "rewritten", id="a call that is wanted"),
+        pytest.param(5, "must_not", "rewritten", id="a label that misses its line"),
+        pytest.param(7, "must_not", "rewritten", id="the call itself"),
+    ],
+)
+def test_a_finding_beside_a_call_of_the_same_kind(tmp_path: Path, line: int, verdict: str, done: str) -> None:
+    assert judged(tmp_path, [("device-ctor", line, verdict)], finding("device-ctor", 7)) == [done]
+
+
 def test_a_label_in_a_notebook_means_its_cell(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "code", "source": "import torch\nfirst = 1"},
