@@ -30,14 +30,13 @@ from codemods.dataflow.values import (
     without_none,
 )
 from codemods.facts.complex_numbers import may_be_computed
-from codemods.facts.devices.devices import RANKS
 from codemods.facts.failing_views import failing_views
 from codemods.facts.loops import module_of
 from codemods.facts.numbers import is_item_of_number
 from codemods.facts.reach import own
 from codemods.facts.reason import Place, at
 from codemods.facts.target import ASSUMED
-from codemods.library.kinds import Kind, always, is_loss, is_parameter, kind
+from codemods.library.kinds import RANKS, Kind, always, is_loss, is_parameter, kind
 from codemods.library.removed import (
     BUILTINS_OF_PYTHON_2,
     NO_ITEM,

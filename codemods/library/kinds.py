@@ -52,6 +52,8 @@ class Kind(enum.Enum):
 
 
 LOADER = "torch.utils.data.DataLoader"
+RANKS = frozenset({"torch.distributed.get_rank", "horovod.torch.local_rank", "horovod.torch.rank"})
+"""Functions that return the index of the process, and so of its CUDA device."""
 FRAMEWORKS = {
     "pytorch_lightning": "Lightning",
     "lightning": "Lightning",

@@ -11,6 +11,7 @@ from codemods.dataflow.values import (
     CONFIGURATION,
     NONE,
     NOTHING,
+    NUMBER,
     PLAIN,
     TENSOR,
     UNKNOWN_KEY,
@@ -60,6 +61,7 @@ from codemods.library.kinds import (
     LOADS_WEIGHTS,
     MODULE_METHODS,
     PROGRESS,
+    RANKS,
     SELF_METHODS,
     WRAPPERS,
     Kind,
@@ -237,7 +239,12 @@ class TorchSemantics:
         return frozenset({value})
 
     def operation(self, flow: Flow, node: ast.BinOp | ast.AugAssign, left: Values, right: Values) -> Values | None:
-        """What ``+`` makes of two data sets: one that has the items of both, which are its own as a container's are."""
+        """What ``+`` makes of two data sets, and the index of a GPU that ``rank % torch.cuda.device_count()`` is.
+
+        The sum of data sets has the items of both, which are its own as a container's are.
+        """
+        if isinstance(node.op, ast.Mod) and _is_device_index(left, right):
+            return NUMBER
         if not isinstance(node.op, ast.Add) or not all(may_be_added(flow, side) for side in (left, right)):
             return None
         flow.put(node, UNKNOWN_KEY, joined(left, right) - {NONE})
@@ -437,4 +444,18 @@ def _is_no_sequence(flow: Flow, module: Value, what: Kind | None) -> bool:
     return {each for each in flow.bases(class_) if isinstance(each, str)} <= _NO_SEQUENCES
 
 
+def _is_device_index(left: Values, right: Values) -> bool:
+    """Whether ``left % right`` is the index of a GPU: ``rank % torch.cuda.device_count()``; of a tensor it is none."""
+    counts = bool(right) and all(isinstance(each, Made) and each.name in _DEVICE_COUNTS for each in right)
+    return counts and all(_may_be_rank(each) for each in left)
+
+
+def _may_be_rank(value: Value) -> bool:
+    """Whether it is a number, or what the user chooses; ``"cuda:%d" % count`` is a text."""
+    if isinstance(value, Literal):
+        return type(value.value) is int
+    return isinstance(value, (Plain, Choice)) or (isinstance(value, Made) and value.name in RANKS)
+
+
+_DEVICE_COUNTS = frozenset({"torch.cuda.device_count"})
 _NO_SEQUENCES = frozenset({"torch.nn.Module", "builtins.object", "abc.ABC"})

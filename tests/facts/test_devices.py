@@ -114,3 +114,38 @@ def test_what_asks_for_the_device_alone(test: str, expected: bool) -> None:  # n
     (statement,) = known.module.nodes(ast.If)
 
     assert asks_for_device(known.flow, statement.test) is expected
+
+
+RANK = "from torch import distributed\nrank = distributed.get_rank()\n"
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param("rank % torch.cuda.device_count()", id="of the process"),
+        pytest.param("int(os.environ['RANK']) % count", id="of the environment"),
+        pytest.param("args.rank % count", id="which the user chooses"),
+        pytest.param("int(os.environ['LOCAL_RANK'])", id="of the environment alone"),
+    ],
+)
+def test_the_rank_among_the_gpus_is_the_index_of_one(index: str) -> None:
+    options = "import argparse, os\nparser = argparse.ArgumentParser()\nparser.add_argument('--rank', type=int)\n"
+    code = f"{options}args = parser.parse_args()\ncount = torch.cuda.device_count()\ndevice = {index}\n"
+    *_, move = script(f"{HEAD}{RANK}{code}torch.ones(3).to(device)").transfers
+
+    assert (move.device.kind, move.device.names) == (DeviceKind.CUDA, frozenset({"cuda"}))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param("rank % len(names)", id="of another count"),
+        pytest.param("rank + torch.cuda.device_count()", id="another operation"),
+        pytest.param("torch.ones(3) % torch.cuda.device_count()", id="of a tensor"),
+    ],
+)
+def test_what_else_is_computed_is_no_index_of_a_gpu(index: str) -> None:
+    code = f"import sys\nnames = sys.argv\ndevice = {index}\n"
+    *_, move = script(f"{HEAD}{RANK}{code}torch.ones(3).to(device)").transfers
+
+    assert move.device.kind is DeviceKind.UNKNOWN

@@ -26,7 +26,7 @@ from codemods.dataflow.values import (
     owner_of,
     without_none,
 )
-from codemods.library.kinds import Kind, described, is_dtype, kind
+from codemods.library.kinds import RANKS, Kind, described, is_dtype, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,8 +77,6 @@ _ASKING_FOR_OTHERS = frozenset(
     f"torch.{name}.is_available" for name in ("backends.mps", "mps", "xpu", "mtia", "accelerator")
 )
 _ASKING = frozenset({"torch.cuda.is_available", "torch.cuda.device_count", "torch.accelerator.is_available"})
-RANKS = frozenset({"torch.distributed.get_rank", "horovod.torch.local_rank", "horovod.torch.rank"})
-"""Functions that return the index of the process, and so of its CUDA device."""
 
 
 def device(flow: Flow, node: ast.expr, seen: Values = NOTHING) -> Device:
