@@ -285,6 +285,24 @@ def test_a_model_that_is_moved_only_inside_ddp_is_compiled_before() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "copied",
+    [
+        pytest.param("import copy\naverage = copy.deepcopy(model).eval().cuda()\n", id="in one expression"),
+        pytest.param("from copy import deepcopy\naverage = deepcopy(model)\naverage.cuda()\n", id="by its name"),
+    ],
+)
+def test_a_copy_that_is_moved_is_not_the_model_that_trains(copied: str) -> None:
+    wrap = "model = nn.parallel.DistributedDataParallel(model.cuda())\n"
+    made = f"{HEAD}model = Net()\n"
+    check_rewrites(Compile, f"{made}{copied}{wrap}{TRAINING}", f"{made}model.compile()\n{copied}{wrap}{TRAINING}")
+
+
+def test_a_copy_that_trains_itself_is_compiled_where_it_is_moved() -> None:
+    before = "import copy\nfirst = Net()\nmodel = copy.deepcopy(first)\nmodel.cuda()\n"
+    check_rewrites(Compile, HEAD + before + TRAINING, HEAD + before + "model.compile()\n" + TRAINING)
+
+
 def test_an_attribute_of_a_trainer_is_compiled_where_the_trainer_moves_it() -> None:
     before = """\
 class Trainer:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import NOTHING, Function, Made, Value, in_order, owner_of
+from codemods.dataflow.values import NOTHING, Function, Made, Value, in_order, library_names, owner_of
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer, makings
 from codemods.facts.loops import REPEATING, loop_around, place
@@ -77,7 +77,31 @@ def _wrapped(flow: Flow, wrapper: Value) -> Iterator[Value]:
 
 
 def moves(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Transfer]:
-    """The moves of a model to a device, those by methods of its own class (``self.to(device)``) among them."""
+    """The moves of a model to a device, those by methods of its own class (``self.to(device)``) among them.
+
+    The move of a ``copy.deepcopy``, which averages its weights perhaps, is none of the model that trains.
+    """
+    found = [*_moves_of_same(flow, modules, value)]
+    yield from [each for each in found if not _is_of_copy(flow, each)] or found
+
+
+def _is_of_copy(flow: Flow, move: Transfer) -> bool:
+    """``copy.deepcopy(model).to(device)``, or the move of a name that is only ever given such a copy."""
+    receiver = _without_moves(move.receiver)
+    if isinstance(receiver, ast.Name):
+        function = move.module.function(receiver)
+        stores = [each for each in move.module.stores.get(receiver.id, ()) if move.module.function(each) is function]
+        given = [getattr(move.module.statement(each), "value", None) for each in stores]
+        return bool(given) and all(each is not None and _is_copy(flow, each) for each in given)
+    return _is_copy(flow, receiver)
+
+
+def _is_copy(flow: Flow, node: ast.expr) -> bool:
+    made = _without_moves(node)
+    return isinstance(made, ast.Call) and library_names(flow.values(made.func)) == {"copy.deepcopy"}
+
+
+def _moves_of_same(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Transfer]:
     for module in modules:
         for move in _moves_in(flow, module):
             owners = flow.values(move.receiver)
