@@ -607,6 +607,28 @@ def test_a_sum_is_left(lines: tuple[str, str, str], expected: tuple[str, str]) -
     check_leaves(DeferSync, HEAD + code, because.format(f"line {line_of(code, at)}"))
 
 
+@pytest.mark.parametrize(
+    ("seldom", "is_left"),
+    [
+        pytest.param("torch.cuda.synchronize()\n    print(time.time())", False, id="which is waited for at last"),
+        pytest.param("print(time.time())\n    torch.cuda.synchronize()", True, id="before it is waited for"),
+        pytest.param("later = torch.cuda.synchronize\n    print(time.time())", True, id="that is not waited for"),
+    ],
+)
+def test_a_clock_that_is_read_after_the_device_is_waited_for_shows_the_same(seldom: str, is_left: bool) -> None:  # noqa: FBT001 - the expectation itself
+    code = HEAD + function("s = 0.0", f"s += loss.item()\nif i % 100 == 0:\n    {seldom}", "return s")
+    if is_left:
+        at = f"line {code[: code.index('print(')].count(chr(10)) + 1}"
+        check_leaves(
+            DeferSync,
+            code,
+            f"the loop reads a clock, which shows how long the device took as long as the host waits ({at})",
+        )
+    else:
+        after = code.replace("s += loss.item()", "s += loss.detach().double()")
+        check_rewrites(DeferSync, code, after.replace("return s", "s = float(s)\n    return s"))
+
+
 METER = """\
 class Meter:
     def __init__(self):

@@ -38,6 +38,18 @@ loader = DataLoader(torch.zeros(8, 3), pin_memory=True)
             None,
             id="a time is taken after the model ran",
         ),
+        pytest.param(
+            "import time\nfrom losses import loss_of\nnet = torch.nn.Linear(3, 3).cuda()\nfor x in loader:\n"
+            "    x = x.cuda()\n    loss_of(net, x).backward()\n    print(time.time())\n",
+            None,
+            id="a time is taken after what was computed has its gradient",
+        ),
+        pytest.param(
+            "import time\nfrom losses import loss_of\nnet = torch.nn.Linear(3, 3).cuda()\nfor x in loader:\n"
+            "    x = x.cuda()\n    start = time.time()\n    loss_of(net, x).backward()\n",
+            "times-steps",
+            id="a time is taken before something is computed",
+        ),
     ],
 )
 def test_the_reason_is_the_one_that_decides(code: str, why: str | None) -> None:

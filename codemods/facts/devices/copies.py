@@ -216,7 +216,9 @@ def _why_timed(script: Script, move: Transfer) -> Reason | None:
             if any(reads_clock(name) for name in library_names(values)):
                 text = f"a time that is taken from there on ({HERE}) would then hold the copy, too"
                 return Reason("times-steps", text, (at(module, call),))
-            if may(script.flow, values, Kind.MODEL):
+            # What code computed that was given the model, `diffusion.losses(model, x)`, has its gradient here.
+            is_backward = isinstance(call.func, ast.Attribute) and call.func.attr == "backward"
+            if is_backward or may(script.flow, values, Kind.MODEL):
                 return None
     return None
 

@@ -27,6 +27,7 @@ from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.sums import Deferral
 from codemods.facts.training.totals import Total, added, appended, written_item
 from codemods.library.streams import ENTERS_STREAM
+from codemods.library.waits import SYNCHRONIZES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -425,8 +426,15 @@ class _Iteration:
         sums = (each for one in deferred for each in one.total.read_inside)
         if any(module.statement(each) is statement and rare_suite(module, self.loop, each) is suite for each in sums):
             return True
-        calls = (each for each in walk(statement) if isinstance(each, ast.Call))
+        calls = [each for each in walk(statement) if isinstance(each, ast.Call)]
+        if isinstance(statement, ast.Expr) and statement.value in calls[:1] and self._synchronizes(calls[0]):
+            return True
         return isinstance(statement, _SIMPLE) and any(reading(self._flow, module, each) for each in calls)
+
+    def _synchronizes(self, call: ast.Call) -> bool:
+        """``torch.cuda.synchronize()``."""
+        found = self._flow.values(call.func)
+        return bool(found) and all(each.name in SYNCHRONIZES for each in found)
 
     def _why_needed(self, one: Reading) -> Reason:
         """What the number is needed for in each pass."""
