@@ -27,6 +27,9 @@ EXACT_IN_EACH_FORMAT = frozenset(f"torch.{name}" for name in words("zeros ones e
 
 
 _OF_NUMBERS = words("torch.tensor torch.scalar_tensor")
+_OF_ARRAYS = {"numpy.zeros": "torch.zeros", "numpy.ones": "torch.ones"}
+_SINGLE = words("torch.float32 torch.float numpy.float32 numpy.single")
+_SINGLE_TYPES = words("torch.Tensor torch.FloatTensor")
 
 
 def is_constant(name: str) -> bool:
@@ -78,3 +81,18 @@ def keeps_triangle(name: str) -> bool:
 def is_alike(method: str) -> bool:
     """Whether every device computes the method of such a tensor alike."""
     return method in _METHODS
+
+
+def fills_array(name: str) -> str:
+    """The function of torch that fills a tensor as that of NumPy fills an array; nothing where none does."""
+    return _OF_ARRAYS.get(name, "")
+
+
+def is_single(name: str) -> bool:
+    """Whether it is the number format of 32 bits that tensors have where nothing else is said."""
+    return name in _SINGLE
+
+
+def is_float_type(name: str) -> bool:
+    """Whether it is the type of tensors on the host that have that number format."""
+    return name in _SINGLE_TYPES

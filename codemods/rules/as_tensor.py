@@ -20,6 +20,7 @@ from codemods.facts.data.array_obstacles import (
 from codemods.facts.data.arrays import Arrays
 from codemods.facts.data.conversions import Form, conversions
 from codemods.facts.data.number_likes import is_list, is_number, is_number_or_tensor, is_tensor
+from codemods.facts.devices.filled_arrays import filled_arrays
 from codemods.facts.reason import Reason
 from codemods.library.sources import measured
 
@@ -129,7 +130,12 @@ for i in range(100):
     def find(self, script: Script) -> Iterator[Finding]:
         """Every tensor that is made of an array, a list of arrays or a tensor, in loops and data sets."""
         found: dict[ast.stmt, list[Finding]] = {}
+        there = {each.made for each in filled_arrays(script) if each.why_not is None}
         for conversion in conversions(script, Arrays(script.flow)):
+            if conversion.call in there:
+                because = Reason("nothing-to-gain", "device-ctor fills it on the device, without an array")
+                yield self._left(conversion, because)
+                continue
             finding = self._shared(conversion) if conversion.form is Form.SHARING else self._site(conversion)
             if finding is not None:
                 found.setdefault(conversion.module.statement(conversion.call), []).append(finding)

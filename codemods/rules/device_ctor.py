@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument, Remove, Replace
+from codemods.facts.devices.filled_arrays import filled_arrays
 from codemods.facts.devices.fillings import counted_indices, filled, spelled_arange, spelled_full
 from codemods.facts.reason import Reason
 
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
 
     from codemods.codemod import Finding
     from codemods.editing.values import Edit
+    from codemods.facts.devices.filled_arrays import FilledArray
     from codemods.facts.devices.fillings import Filled
+    from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
 
 _MESSAGE = "a tensor is filled on the host and copied to the device"
+_ARRAY = "an array is filled in float64, cast, and copied to the device"
 _INDEX = "an index is counted on the host and copied to the device"
 
 
@@ -42,6 +46,11 @@ class DeviceCtor(Codemod):
         ``x[torch.arange(n), y]`` copies the index to where ``x`` is: it is counted there, with ``device=x.device``.
 
         ``torch.LongTensor(range(n)).to(device)`` becomes ``torch.arange(n, device=device)``: the same integers.
+
+        ``Tensor(np.ones(shape))`` is filled in float64, cast and copied, where ``Tensor`` is
+        ``torch.cuda.FloatTensor if cuda else torch.FloatTensor``. It becomes ``torch.ones(shape, device=x.device)``,
+        where a statement above takes a batch to the same type: ``x = batch.type(Tensor)``. Tensors of NumPy's zeros and
+        ones that are copied with ``to(device)`` are filled there as well.
 
         ``torch.tensor(i / n).to(device)`` becomes ``torch.full((), i / n, device=device)``, where ``i`` is counted by a
         loop and ``n`` is a number of the script's. ``torch.tensor(numbers).to(device)`` is not meant: it copies the
@@ -152,6 +161,13 @@ for _ in range(10):
                 yield self.left(module, index.maker, index.why_not)
             else:
                 yield self.rewrites(module, index.maker, _INDEX, AddArgument(module, index.maker, "device", device))
+        for array in filled_arrays(script):
+            changes = array.why_not or _edits_of_array(script, array)
+            node = array.made if array.transfer is None else array.transfer.call
+            if isinstance(changes, Reason):
+                yield self.left(array.module, node, changes)
+            else:
+                yield self.rewrites(array.module, node, _ARRAY, *changes)
 
 
 def _moved_together(found: Sequence[Filled], one: Filled) -> Sequence[Filled]:
@@ -187,7 +203,7 @@ def _edits(script: Script, found: Filled) -> list[Edit] | Reason:
     module, number_format = transfer.module, found.number_format
     if found.like is not None:
         return _edits_like(script, found, module.code(found.like))
-    device = _device(script, found)
+    device = _device(script, transfer)
     if "\n" in device:
         return Reason("not-editable", "the device is written on several lines")
     added = [_on_device(script, found, device)]
@@ -237,9 +253,24 @@ def _edits_like(script: Script, found: Filled, other: str) -> list[Edit]:
     return [of_format, on_device, Replace(transfer.module, transfer.call, "{made}", (("made", transfer.receiver),))]
 
 
-def _device(script: Script, found: Filled) -> str:
+def _edits_of_array(script: Script, found: FilledArray) -> list[Edit] | Reason:
+    """``Tensor(np.ones(shape))`` → ``torch.ones(shape, device=x.device)``; ``….to(device)`` → ``device=device``."""
+    module, made, transfer = found.module, found.made, found.transfer
+    quote = script.quote(module)
+    function = script.spelled(module, found.function, module.statement(made)) or found.function
+    beside = f"{found.like}.device" if found.like is not None else f"{quote}cuda{quote}"
+    device = beside if transfer is None else _device(script, transfer)
+    if "\n" in device:
+        return Reason("not-editable", "the device is written on several lines")
+    template = f"{function}({{shape}}, device={_escaped(device)})"
+    filling = Replace(module, made, template, (("shape", found.shape),))
+    if transfer is None:
+        return [filling]
+    return [filling, Replace(module, transfer.call, "{made}", (("made", transfer.receiver),))]
+
+
+def _device(script: Script, transfer: Transfer) -> str:
     """How the device is written as an argument."""
-    transfer = found.transfer
     target, quote = transfer.target, script.quote(transfer.module)
     if target is not None and (transfer.method == "to" or not isinstance(target, ast.Constant)):
         return transfer.module.code(target)  # `x.cuda(y.device)`: anything else but a number is left

@@ -123,8 +123,8 @@ def filled(script: Script) -> Iterator[Filled]:
         is_there = any(each.arg in {"device", "out"} for each in maker.keywords)
         is_there = is_there or (transfer.target is not None and _is_format(script, transfer.target))
         is_there = is_there or _is_made_beside(script, maker)
-        of_item = _why_item(script, module, call)
-        if is_there or not (of_item is not None or _runs_often(script, module, call)):
+        of_item = why_item(script, module, call)
+        if is_there or not (of_item is not None or runs_often(script, module, call)):
             continue
         shares = later is not None and later.is_only_compared
         why_not = of_item or _why_not(
@@ -168,10 +168,10 @@ def counted_indices(script: Script) -> Iterator[CountedIndex]:
             if maker is None or not counts(name) or any(_method(each) not in _IN_INDICES for each in steps[:-1]):
                 continue
             is_there = any(each.arg in {"device", "out"} for each in maker.keywords)
-            is_item = _why_item(script, module, maker) is not None
-            if not is_there and not is_item and script.may_run(module, maker) and _runs_often(script, module, maker):
+            is_item = why_item(script, module, maker) is not None
+            if not is_there and not is_item and script.may_run(module, maker) and runs_often(script, module, maker):
                 why_not = _why_other_numbers(script, name, steps) or _why_other_tensor(script, name, steps)
-                yield CountedIndex(maker, node.value, why_not or _why_other_order(script, module, maker))
+                yield CountedIndex(maker, node.value, why_not or why_other_order(script, module, maker))
 
 
 def _may_be_there(script: Script, node: ast.expr) -> bool:
@@ -180,7 +180,7 @@ def _may_be_there(script: Script, node: ast.expr) -> bool:
     return bool(values) and all(isinstance(each, (SomeTensor, MovedTensor)) for each in values)
 
 
-def _runs_often(script: Script, module: Module, call: ast.Call) -> bool:
+def runs_often(script: Script, module: Module, call: ast.Call) -> bool:
     """Whether a loop runs it, a model for each batch, or an optimizer in each step: the closure around it.
 
     What the constructor of a model makes is made once for each layer, whatever loop makes the layers.
@@ -222,7 +222,7 @@ def _makes_model(script: Script, function: Callee) -> bool:
     return is_constructor and owner is not None and kind(script.flow, instance(owner)) is Kind.MODEL
 
 
-def _why_item(script: Script, module: Module, call: ast.Call) -> Reason | None:
+def why_item(script: Script, module: Module, call: ast.Call) -> Reason | None:
     """Why it belongs into no item of a data set, and into no ``collate_fn``."""
     function = module.function(call)
     if function is None or not (_makes_items(script, function) or _collates(script, function)):
@@ -358,7 +358,7 @@ def _is_counted(script: Script, node: ast.expr) -> bool:
             return True
     values = script.flow.values(node)
     is_literal = bool(values) and all(isinstance(each, Literal) and type(each.value) in {int, float} for each in values)
-    return is_literal or _is_integer(script, node)
+    return is_literal or is_integer(script, node)
 
 
 def _is_said_to_be_number(script: Script, attribute: str) -> bool:
@@ -402,7 +402,7 @@ def _is_type_of(node: ast.expr | None) -> bool:
 def _stays(script: Script, transfer: Transfer, later: LaterMove | None) -> bool:
     """Whether the tensor stays on the host, or is copied where what is asked may be no tensor: ``args.is_cuda``."""
     if later is not None:
-        return not _is_tensor(script, later.other) or _is_on_host(script, later.other)
+        return not is_tensor(script, later.other) or _is_on_host(script, later.other)
     return transfer.device.kind is DeviceKind.CPU or _is_on_host(script, _like(script, transfer))
 
 
@@ -420,7 +420,7 @@ def _like(script: Script, transfer: Transfer) -> ast.expr | None:
     """The tensor whose number format and device the copy gets."""
     target = transfer.target
     is_like = isinstance(transfer, Likening) or (
-        transfer.method == "to" and target is not None and _is_tensor(script, target)
+        transfer.method == "to" and target is not None and is_tensor(script, target)
     )
     return target if is_like else None
 
@@ -432,7 +432,7 @@ def _why_not(script: Script, transfer: Transfer, name: str, steps: Sequence[ast.
     return (
         _why_other_numbers(script, name, steps)
         or _why_other_tensor(script, name, steps)
-        or _why_other_copy(script, transfer, name)
+        or why_other_copy(script, transfer, name)
         or _why_other_stream(script, transfer)
     )
 
@@ -454,7 +454,7 @@ def _why_other_numbers(script: Script, name: str, steps: Sequence[ast.Call]) -> 
     if spaces(name):
         return Reason("other-result", f"{name}() may round otherwise on the device")
     if counts(name):
-        unknown = next((each for each in _start_and_step(maker) if not _is_integer(script, each)), None)
+        unknown = next((each for each in _start_and_step(maker) if not is_integer(script, each)), None)
         if unknown is not None:
             text = f"'{ast.unparse(unknown)}' is not known to be an integer, and floats may round otherwise there"
             return Reason("other-result", text)
@@ -473,26 +473,27 @@ def _start_and_step(call: ast.Call) -> list[ast.expr]:
     return [*(each for each in given if each is not None), *spread]
 
 
-def _is_integer(script: Script, node: ast.expr) -> bool:
+def is_integer(script: Script, node: ast.expr) -> bool:
     """Whether it is an integer: a constant, a length, a size, or a sum or product of such."""
     match node:
         case ast.Constant(value):
             return type(value) is int
         case ast.UnaryOp(ast.USub(), operand):
-            return _is_integer(script, operand)
+            return is_integer(script, operand)
         case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv(), right):
-            return _is_integer(script, left) and _is_integer(script, right)
+            return is_integer(script, left) and is_integer(script, right)
         case ast.Call(ast.Attribute(_, "size" | "dim" | "numel" | "nelement")):
-            return not isinstance(node.func, ast.Attribute) or _is_tensor(script, node.func.value)
+            return not isinstance(node.func, ast.Attribute) or is_tensor(script, node.func.value)
         case ast.Call():
             return any(each.name == "builtins.len" for each in script.flow.values(node.func))
         case ast.Subscript(ast.Attribute(owner, "shape")):
-            return _is_tensor(script, owner)
+            return is_tensor(script, owner)
     values = script.flow.values(node)
     return bool(values) and all(isinstance(each, Literal) and type(each.value) is int for each in values)
 
 
-def _is_tensor(script: Script, node: ast.expr) -> bool:
+def is_tensor(script: Script, node: ast.expr) -> bool:
+    """Whether it is known to be a tensor."""
     values = without_none(script.flow.values(node))
     return bool(values) and all(isinstance(each, Tensor) for each in values)
 
@@ -510,7 +511,7 @@ def _why_other_tensor(script: Script, name: str, steps: Sequence[ast.Call]) -> R
             return Reason("other-result", text)
     if any(each.arg is None for each in maker.keywords):
         return Reason("unknown-arguments", "the device may be among its ** arguments")
-    tensor = next((each for each in arguments_of(maker) if _is_tensor(script, each)), None)
+    tensor = next((each for each in arguments_of(maker) if is_tensor(script, each)), None)
     if tensor is not None and not counts(name):  # what counts takes the number out of it, wherever it is
         return Reason("other-arguments", f"'{ast.unparse(tensor)}' is a tensor, which may be on the host")
     other = next((each.arg for each in maker.keywords if each.arg not in PLAIN_ARGUMENTS), None)
@@ -546,7 +547,7 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
     given = arguments_of(call)
     if _method(call) in _CASTS and len(given) == 1:
         return _is_format(script, given[0])
-    return is_alike(_method(call)) and not any(_is_tensor(script, each) for each in given)
+    return is_alike(_method(call)) and not any(is_tensor(script, each) for each in given)
 
 
 def _is_format(script: Script, node: ast.expr) -> bool:
@@ -564,7 +565,7 @@ def _is_number(script: Script, node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) or (bool(values) and all(isinstance(each, _NUMBERS) for each in values))
 
 
-def _why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | None:
+def why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | None:
     """Why the copy does more than to go to a device."""
     call, target = transfer.call, transfer.target
     others = [each.arg or "**" for each in call.keywords if each.arg not in _OF_COPIES]
@@ -655,10 +656,11 @@ def _is_no_device(value: Value) -> bool:
 
 def _why_other_stream(script: Script, transfer: Transfer) -> Reason | None:
     """Why what uses the tensor may not wait for it to be filled, as it does for a copy."""
-    return _why_other_order(script, transfer.module, transfer.call)
+    return why_other_order(script, transfer.module, transfer.call)
 
 
-def _why_other_order(script: Script, module: Module, call: ast.Call) -> Reason | None:
+def why_other_order(script: Script, module: Module, call: ast.Call) -> Reason | None:
+    """Why what uses the tensor may not wait for it to be filled, wherever other streams are."""
     reason = why_not_ordered(script.flow, module, call)
     if reason is None:
         return None
