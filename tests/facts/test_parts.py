@@ -253,3 +253,80 @@ def test_it_is_made_anew_where_two_loaders_are_read_at_once() -> None:
     (loader,) = found.loaders
 
     assert why_inputs_made_anew(loader, found.transfers) is not None
+
+
+DATA = """\
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+
+class Boxes:
+    def to(self, device):
+        return self
+
+def same_size(images):
+    height = max(each.shape[1] for each in images)
+    canvas = images[0].new(len(images), 3, height, 9).zero_()
+    for image, place in zip(images, canvas):
+        place[:, : image.shape[1]].copy_(image)
+    return canvas
+
+class Shapes(Dataset):
+    def __init__(self, change=None):
+        self.change = change
+    def __getitem__(self, index):
+        image = Image.open(f"{index}.png")
+        found = {"boxes": torch.ones(3, 4), "name": "shape"}
+        if self.change is not None:
+            image = torch.ones(3, 8, 9)
+        return image, found
+    def pairs(self, items):
+        return tuple(zip(*items))
+"""
+COLLATES = {
+    "tuples of them": ("Shapes()", "data.pairs", True),
+    "the items as they are": ("Shapes()", "lambda items: items", True),
+    "tuples of them, by a function without a name": ("Shapes()", "lambda items: list(zip(*items))", True),
+    "a tensor that an image makes": (
+        "Shapes()",
+        "collate\ndef collate(items):\n    images, found = zip(*items)\n    return same_size(images), found",
+        True,
+    ),
+    "objects of the project": ("Shapes()", "lambda items: [Boxes() for _ in items]", False),
+    "what another library makes of them": ("Shapes()", "lambda items: other.joined(items)", False),
+    "what is not known of itself": (
+        "Shapes()",
+        "collate\ndef collate(items):\n    items = joined(items)\n    return items",
+        False,
+    ),
+    "tuples of what another library makes": ("other.Shapes()", "lambda items: tuple(zip(*items))", False),
+    "tuples of objects of the project": (
+        "Marked()\nclass Marked(Dataset):\n    def __getitem__(self, index):\n        return Boxes(), 1",
+        "lambda items: tuple(zip(*items))",
+        False,
+    ),
+    "tuples of what is not known": (
+        "Read()\nclass Read(Dataset):\n    def __getitem__(self, index):\n        return other.read(index), 1",
+        "lambda items: tuple(zip(*items))",
+        False,
+    ),
+    "tuples of what a decorator changes": (
+        "Read()\nclass Read(Dataset):\n    @other.wrapped\n    def __getitem__(self, index):\n        return 1, 2",
+        "lambda items: tuple(zip(*items))",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "collate", "is_tensor"), COLLATES.values(), ids=COLLATES)
+def test_what_a_collate_function_hands_on(made: str, collate: str, is_tensor: bool) -> None:  # noqa: FBT001
+    data, _, its_class = made.partition("\n")
+    name, _, definition = collate.partition("\n")
+    known = script(
+        f"{DATA}import other\n{its_class}\n{definition}\ndata = {data}\n"
+        f"loader = DataLoader(data, collate_fn={name}, pin_memory=True)\n"
+        "for images, found in loader:\n    images = [each.cuda() for each in images]\n"
+    )
+    (move,) = (each for each in known.transfers if each.method == "cuda")
+
+    assert (why_no_tensor(known.loaders[0], move) is None) is is_tensor

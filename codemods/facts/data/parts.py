@@ -20,7 +20,9 @@ from codemods.dataflow.values import (
     Made,
     Plain,
     Tensor,
+    Unknown,
     Value,
+    Values,
 )
 from codemods.facts.data.elements import is_value_of_dictionary
 from codemods.facts.loops import module_of
@@ -78,11 +80,11 @@ def why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:
     for value in collate.values:
         function = loader.flow.run_by(value)
         if isinstance(function, (ast.FunctionDef, ast.Lambda)):
-            place = place_in_batch(loader.flow, move)
+            place, handed_on = place_in_batch(loader.flow, move), _handed_on(loader, function)
             for returned in loader.flow.returned(function):
                 is_known = isinstance(returned, Container) and place in loader.flow.keys(returned)
                 parts = loader.flow.items(returned, place) if is_known else {returned}
-                if any(_may_be_object(loader.flow, each, set()) for each in parts):
+                if any(_may_be_object(loader.flow, each, set(handed_on)) for each in parts):
                     return _no_tensor(loader, move)
         elif value.name.startswith("transformers."):
             # A BatchEncoding, whose own `to` knows no non_blocking in all versions; its fields are tensors.
@@ -91,6 +93,33 @@ def why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:
         elif not value.name.startswith("torch."):
             return _no_tensor(loader, move)
     return None
+
+
+def _handed_on(loader: Loader, collate: Callee) -> Values:
+    """What the collate function's results may hold of the data set's items, if none of these has a ``to`` of its own.
+
+    ``return tuple(zip(*batch))``: what has one there is a tensor. What is called on such an item is one, too, or fails.
+    """
+    flow = loader.flow
+    if not loader.dataset.parts or not all(_gives_no_objects(flow, each) for each in loader.dataset.parts):
+        return NOTHING
+    names = flow.signature(collate).positional_names[:1]
+    if isinstance(collate, ast.Lambda):
+        reads = (each for each in walk(collate.body) if isinstance(each, ast.Name) and each.id in names)
+        given = NOTHING.union(*map(flow.values, reads))
+    else:
+        given = NOTHING.union(*(flow.before(collate.body[0]).get(each, NOTHING) for each in names))
+    return frozenset(each for each in given if isinstance(each, Unknown))
+
+
+def _gives_no_objects(flow: Flow, data_set: Value) -> bool:
+    """Whether what the data set gives holds tensors, and else only what has no ``to``."""
+    class_ = data_set.of.site if isinstance(data_set, Instance) and data_set.of is not None else None
+    if not isinstance(class_, ast.ClassDef) or flow.method(class_, "__getitems__") is not None:
+        return False
+    method = flow.method(class_, "__getitem__")
+    given = NOTHING if method is None or _is_decorated(method) else flow.returned(method)
+    return bool(given) and not any(_may_be_object(flow, each, set()) for each in given)
 
 
 def _no_tensor(loader: Loader, move: Transfer) -> Reason:
@@ -340,11 +369,10 @@ def _is_number(flow: Flow, node: ast.expr) -> bool:
 
 def _may_be_object(flow: Flow, value: Value, seen: set[Value]) -> bool:
     """Whether it is, or holds, an object with a ``to`` of its own: numbers, texts, arrays and containers have none."""
-    if isinstance(value, Made) and has(value.name, Trait.ARRAYS):
+    is_array = isinstance(value, Made) and (has(value.name, Trait.ARRAYS) or value.name.startswith("PIL."))
+    if is_array or value in seen:
         return False
     if not isinstance(value, Container):
         return not isinstance(value, (Tensor, Plain, Literal))
-    if value in seen:
-        return False
     seen.add(value)
     return any(_may_be_object(flow, each, seen) for each in flow.items(value))
