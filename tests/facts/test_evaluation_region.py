@@ -69,6 +69,28 @@ def test_models_keep_tensors_that_training_reads() -> None:
     assert found.why_not.code == "graph-escapes"
 
 
+PUT_IN = (
+    "keeping = Net()\n{}\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    + LOOP
+    + ("    keeping.last.sum().backward()\n")
+)
+
+
+@pytest.mark.parametrize(
+    ("put", "is_run"),
+    [
+        pytest.param("model[0] = keeping", True, id="in the place of a layer"),
+        pytest.param("model.head = nn.Sequential(keeping, nn.ReLU())", True, id="with others, as an attribute"),
+        pytest.param("model[0] = nn.Linear(4, 2)", False, id="another layer is put in"),
+        pytest.param("rows = [0]\nrows[0] = 2", False, id="something else gets an item"),
+    ],
+)
+def test_a_model_that_keeps_tensors_may_be_put_into_another_one(put: str, is_run: bool) -> None:  # noqa: FBT001
+    found = region("nn.Sequential(nn.Linear(4, 2))", PUT_IN.format(put))
+
+    assert (found.why_not is not None) is is_run
+
+
 def test_what_another_script_keeps_is_no_obstacle() -> None:
     known = script(
         "from torch import nn\nmodel = nn.Linear(4, 2)\nmodel.register_forward_hook(keep)\n",

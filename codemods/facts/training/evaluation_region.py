@@ -63,12 +63,22 @@ class EvaluationRegion:
 
     def _may_run(self, forward: FunctionNode | None) -> bool:
         """Whether the code may run a model's forward, for all that is known of the models it calls."""
-        if forward is None or not self.calls:
+        if forward is None or not self.calls or self._is_put_in_later(forward):
             return True
         inside = (each for node in self.statements or (self.function,) if node is not None for each in walk(node))
         direct = (each for each in inside if isinstance(each, ast.Call) and self._runs_project(each))
         called = closure((*self.calls, *direct), self._calls_inside)
         return any(self._may_lead(value, forward) for call in called for value in self._callees(call))
+
+    def _is_put_in_later(self, forward: FunctionNode) -> bool:
+        """Whether a model that runs the forward takes the place of a layer of another one: ``net[1] = keep``."""
+        return any(
+            self._model(value) is not None and self._may_lead(value, forward)
+            for module in self.flow.modules
+            for statement in module.nodes(ast.Assign)
+            if any(map(_is_part, statement.targets))
+            for value in without_none(self.flow.values(statement.value))
+        )
 
     def _callees(self, call: ast.Call) -> Collection[Value]:
         return without_none(self.flow.values(call.func)) or (Unknown("nothing is known of it"),)
@@ -139,3 +149,11 @@ class EvaluationRegion:
         """Whether the call may run a model or a function of the project."""
         values = self.flow.values(call.func)
         return any(isinstance(each.site, FUNCTIONS) or kind(self.flow, each) is Kind.MODEL for each in values)
+
+
+def _is_part(target: ast.expr) -> bool:
+    """``net[1]``, ``net.head``: what the constructor of the model itself binds is followed as its layer."""
+    match target:
+        case ast.Attribute(ast.Name("self")):
+            return False
+    return isinstance(target, (ast.Attribute, ast.Subscript))
