@@ -190,6 +190,12 @@ NEEDED = {
         "    getattr(loss, 'backward')()\n",
         f"what a text names may be another backward, or be computed before (line {N + 4})",
     ),
+    "a function that remembers what it returned": (
+        "from functools import lru_cache\n\n@lru_cache(maxsize=1)\ndef features(x):\n    return model(x).exp()\n\n"
+        "for x in loader:\n    one = features(x).mean()\n    two = features(x).square().mean()\n"
+        "    one.backward(retain_graph=True)\n    two.backward()\n",
+        f"what a function has computed once, it may return again (line {N + 4})",
+    ),
     "the graph is looked at": (
         "for x in loader:\n    loss = model(x).square().mean()\n    loss.backward(retain_graph=True)\n"
         "    print(loss.grad_fn.next_functions[0][0]._saved_self)\n",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.effects import COMPREHENSIONS
-from codemods.dataflow.names import bound_names, declared_outer
+from codemods.dataflow.names import bound_names, declared_outer, decorators
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
 from codemods.dataflow.values import (
@@ -165,6 +165,9 @@ def _why_called_unseen(script: Script, loop: ast.stmt) -> Reason | None:
             above = module.parent(each)
             if each.attr == "backward" and not (isinstance(above, ast.Call) and above.func is each):
                 return Reason(_CODE, f"'backward' is handed on, and may be called later ({HERE})", (at(module, each),))
+        if any("cache" in each or "memo" in each for each in decorators(code)):
+            text = f"what a function has computed once, it may return again ({HERE})"
+            return Reason(_CODE, text, (at(module, code),))
         for call in own(code, ast.Call):
             if _runs_text(script, call):
                 text = f"what a text names may be another backward, or be computed before ({HERE})"
