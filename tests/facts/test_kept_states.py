@@ -66,6 +66,7 @@ def inside(body: str, below: str = "", **others: str) -> list[str]:
 
 KEEPS = "y = self.layer(x)\nself.last = y"
 READ = "train.py: the model's forward keeps a tensor that is read elsewhere (\N{OBJECT REPLACEMENT CHARACTER})"
+COLLECTED = READ.replace("keeps a tensor that", "puts a tensor where it")
 HOOK = "train.py: a forward hook may keep tensors for later (\N{OBJECT REPLACEMENT CHARACTER})"
 
 
@@ -93,6 +94,25 @@ def test_a_function_that_only_the_forward_calls_reads_in_the_forward() -> None:
 
     assert inside(f"{KEEPS}\ny = double(self)", helper) == []
     assert inside(f"{KEEPS}\ny = double(self)", helper + "double(net)\n") == [READ]
+
+
+KEPT = "net.kept = []\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "below", "expected"),
+    [
+        pytest.param("self.kept.append(y)", KEPT + "print(net.kept)", [COLLECTED], id="a list of the model"),
+        pytest.param("self.kept.append(y)", KEPT, [], id="nobody reads it"),
+        pytest.param("self.kept.append(y.detach())", KEPT + "print(net.kept)", [], id="without its graph"),
+        pytest.param("self.kept.append(x.shape)", KEPT + "print(net.kept)", [], id="sizes"),
+        pytest.param("STORE['y'] = y", "STORE = {}\nprint(STORE)", [COLLECTED], id="a dictionary of the module"),
+        pytest.param("STORE['n'] = 4", "STORE = {}\nprint(STORE)", [], id="a number in a dictionary of the module"),
+        pytest.param("STORE = {}\nSTORE['y'] = y", "STORE = {}\nprint(STORE)", [], id="a dictionary of its own"),
+    ],
+)
+def test_what_a_forward_puts_where_others_read_it(body: str, below: str, expected: list[str]) -> None:
+    assert inside(f"y = self.layer(x)\n{body}", below) == expected
 
 
 def test_another_module_reads_it() -> None:

@@ -6,6 +6,8 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import bound_names, words
+from codemods.dataflow.source import walk
 from codemods.dataflow.values import Container, MovedTensor, SomeTensor, Unknown
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from codemods.dataflow.values import Value, Values
 
 _MAY_CARRY = (SomeTensor, MovedTensor, Unknown, Container)
+_PUTTING = words("append appendleft extend insert setdefault")
+_CUTTING = words("argmax data detach item shape size tolist")
 
 
 class KeptStates:
@@ -48,6 +52,35 @@ class KeptStates:
                 if forward is not None:
                     text = f"the model's forward keeps a tensor that is read elsewhere ({HERE})"
                     yield Kept(module, Reason("graph-escapes", text, (at(module, target),)), forward)
+            for node, container, given in _put_in(module):
+                forward = self._forward_that_collects(module, node, container, given)
+                if forward is not None:
+                    text = f"the model's forward puts a tensor where it is read elsewhere ({HERE})"
+                    yield Kept(module, Reason("graph-escapes", text, (at(module, node),)), forward)
+
+    def _forward_that_collects(
+        self, module: Module, node: ast.AST, container: ast.expr, given: ast.expr
+    ) -> FunctionNode | None:
+        """The model's own ``forward``, where it puts a tensor with a graph into ``self.x`` or the like."""
+        function = module.function(node)
+        if not isinstance(function, ast.FunctionDef) or function.name != "forward":
+            return None
+        if not is_models_method(self._flow, function) or _is_cut(given):
+            return None
+        if not any(isinstance(each, Container) for each in self._flow.values(container)):
+            return None
+        reads: Sequence[tuple[Module, ast.AST]]
+        match container:
+            case ast.Attribute(_, name):
+                reads = self._reads.get(name, ())
+            case ast.Name(name) if name not in bound_names(function):
+                loads = ((where, each) for where in self._modules for each in where.nodes(ast.Name) if each.id == name)
+                reads = [(where, each) for where, each in loads if isinstance(each.ctx, ast.Load)]
+            case _:
+                return None
+        if all(self._runs_in(where.function(each), function, set()) for where, each in reads):
+            return None
+        return function if self._may_carry(self._flow.values(given)) else None
 
     @cached_property
     def _reads(self) -> dict[str, list[tuple[Module, ast.Attribute]]]:
@@ -109,6 +142,23 @@ class KeptStates:
                 if isinstance(each.ctx, ast.Store) and each.attr in read and tensors and not _is_detached(statement):
                     return each
         return None
+
+
+def _put_in(module: Module) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
+    """Where something is put into a list or dictionary: ``x.append(y)``, ``x[key] = y``; with both."""
+    for call in module.nodes(ast.Call):
+        match call:
+            case ast.Call(ast.Attribute(container, name), [*_, given], []) if name in _PUTTING:
+                yield call, container, given
+    for statement in module.nodes(ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Subscript):
+                yield target, target.value, statement.value
+
+
+def _is_cut(node: ast.expr) -> bool:
+    """Whether what is kept has no graph: ``x.detach().cpu()``."""
+    return any(isinstance(each, ast.Attribute) and each.attr in _CUTTING for each in walk(node))
 
 
 def _is_detached(statement: ast.stmt) -> bool:
