@@ -35,6 +35,12 @@ def code_of(text: str, **others: str) -> str:
         pytest.param("optimizer.register_step_post_hook(print)\n", "gradients-read", id="it has a hook"),
         pytest.param("nn.Embedding(3, 2, sparse=True)\n", "not-fusible", id="gradients are sparse"),
         pytest.param("nn.Embedding(3, 2, sparse=False)\n", "", id="they are said not to be"),
+        pytest.param("given = {'sparse': True}\nnn.Embedding(3, 2, **given)\n", "not-fusible", id="among others"),
+        pytest.param("given = {'padding_idx': 0}\nnn.Embedding(3, 2, **given)\n", "", id="others are given"),
+        pytest.param("table = nn.Embedding(3, 2)\ntable.sparse = True\n", "not-fusible", id="a table is told later"),
+        pytest.param("table = nn.Embedding(3, 2)\ntable.sparse = False\n", "", id="a table is told later not to"),
+        pytest.param("class Set:\n    pass\nrows = Set()\nrows.sparse = True\n", "", id="something else is told"),
+        pytest.param("torch.gather(w, 0, i, sparse_grad=True)\n", "not-fusible", id="what is gathered says so"),
         pytest.param(
             "nn.functional.embedding(i, w, None, None, 2.0, False, True)\n", "not-fusible", id="they are by position"
         ),

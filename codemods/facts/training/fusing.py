@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of, arguments_of, signature
 from codemods.dataflow.source import last_name, lasting, unparsed
-from codemods.dataflow.values import Class, External, Instance, Unknown, library_names
+from codemods.dataflow.values import Class, External, Instance, Made, Unknown, library_names
 from codemods.facts.devices.cuda_use import capture
 from codemods.facts.overwritten import names_of, why_overwritten
 from codemods.facts.reason import HERE, Reason, at
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
+    from codemods.facts.reason import Place
     from codemods.facts.script import Construction, Script
 
 _LOADING = re.compile(r"load|resume|restore", re.IGNORECASE)
 _COMPLEX = frozenset(f"torch.{name}" for name in ("complex32", "complex64", "complex128", "cfloat", "cdouble", "chalf"))
 _LOADS = "load_state_dict"
 _SPARSE = "sparse"
+_SPARSE_GRAD = "sparse_grad"
 _APEX = "apex."
 _LAYERS_OF_APEX = ("apex.parallel.", "apex.normalization.", "apex.contrib.")
 _ANY = "torch.optim.?"
@@ -116,10 +118,9 @@ def _is_about(script: Script, call: ast.Call, made: Construction) -> bool:
 
 def _why_other_parameters(script: Script) -> Reason | None:
     """Gradients may be sparse, or parameters complex: no fused step takes them."""
-    for module, call in _calls(script):
-        if _may_make_sparse_gradients(script.flow, call):
-            text = f"gradients may be sparse, which no fused step takes ({HERE})"
-            return Reason("not-fusible", text, (at(module, call),))
+    sparse = next(_sparse_gradients(script), None)
+    if sparse is not None:
+        return Reason("not-fusible", f"gradients may be sparse, which no fused step takes ({HERE})", (sparse,))
     for module in script.modules:
         if "complex" not in module.text and "cfloat" not in module.text and "cdouble" not in module.text:
             continue
@@ -130,19 +131,43 @@ def _why_other_parameters(script: Script) -> Reason | None:
     return None
 
 
+def _sparse_gradients(script: Script) -> Iterator[Place]:
+    """Where gradients may be asked for that are sparse: of a table of embeddings, or by ``torch.gather``."""
+    for module, call in _calls(script):
+        if _may_make_sparse_gradients(script.flow, call) or any(
+            each.arg == _SPARSE_GRAD and not _is_off(each.value) for each in call.keywords
+        ):
+            yield at(module, call)
+    for module in script.modules:
+        for statement in module.nodes(ast.Assign):
+            for target in statement.targets:
+                is_table = isinstance(target, ast.Attribute) and any(
+                    isinstance(each, Made) and each.name in SPARSE for each in script.flow.values(target.value)
+                )
+                if is_table and last_name(target) == _SPARSE and not _is_off(statement.value):
+                    yield at(module, target)
+
+
 def _may_make_sparse_gradients(flow: Flow, call: ast.Call) -> bool:
     """Whether a call may ask for sparse gradients: of a table of embeddings, or of what is not known.
 
     What a function of the project does with its own ``sparse`` is seen where it does it.
     """
-    if len(call.args) < min(SPARSE.values()) and all(each.arg != _SPARSE for each in call.keywords):
+    is_unpacked = any(each.arg is None for each in call.keywords)
+    if len(call.args) < min(SPARSE.values()) and not is_unpacked and all(each.arg != _SPARSE for each in call.keywords):
         return False
     callees = flow.values(call.func)
+    if is_unpacked and any(isinstance(each, External) and each.name in SPARSE for each in callees):
+        return any(_SPARSE in module.text for module in flow.modules)
     tables = {SPARSE[each.name] for each in callees if isinstance(each, External) and each.name in SPARSE}
     given = argument_of(call, _SPARSE, *tables) if len(tables) <= 1 else argument_of(call, _SPARSE)
-    if given is None or (isinstance(given, ast.Constant) and not given.value):
+    if given is None or _is_off(given):
         return False
     return not callees or any(_may_have_a_table(flow, each) for each in callees)
+
+
+def _is_off(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
 
 
 def _may_have_a_table(flow: Flow, callee: Value) -> bool:
