@@ -338,6 +338,17 @@ def test_what_is_divided_or_squared_may_be_rounded_otherwise(computed: str, prom
     assert [site.promise for site in run(DeferSync, code).sites] == [promise]
 
 
+def test_a_division_by_zero_that_is_handled_stays_on_the_host() -> None:
+    handled = "try:\n    train()\nexcept ZeroDivisionError:\n    print('nothing to divide by')\n"
+    code = HEAD + function("s = 0.0\nsize = 0", "s += loss.item() / size", "return s") + handled
+    line = code[: code.index("ZeroDivisionError")].count("\n") + 1
+
+    (site,) = run(DeferSync, code).sites
+    assert site.message == f"a division by 0 raises on the host alone, and the script handles that (line {line})"
+    by_number = code.replace("/ size", "/ 4")
+    assert [each.rewrites for each in run(DeferSync, by_number).sites] == [True]
+
+
 # Another place of the loop.
 
 PLACES = {

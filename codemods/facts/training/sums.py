@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.devices.readings import Reading
+    from codemods.facts.reason import Place
 
 _SIZES = frozenset({"size", "numel", "nelement", "dim"})
 _LARGEST = 10**6
 """Of a number that is written out: integers of a device have 64 bits, those of Python any number."""
 _TWO = 2
+_OF_DIVISIONS = frozenset({"ZeroDivisionError", "ArithmeticError"})
 _EXACT = (ast.Add, ast.Sub, ast.Mult)
 """Operators that round one result, on the host and on a device alike."""
 MANY = "do that every so many iterations"
@@ -105,6 +107,10 @@ class Deferral:
             case ast.BinOp(left, operator, right) if isinstance(operator, _EXACT):
                 return self._why_inexact(left) or self._why_inexact(right)
             case ast.BinOp(left, ast.Div(), right) if not self._has_readings(right):
+                caught = None if isinstance(right, ast.Constant) else _zero_division(self.flow)
+                if caught is not None:
+                    text = f"a division by 0 raises on the host alone, and the script handles that ({HERE})"
+                    return Reason("seen-elsewhere", text, (caught,))
                 return self._why_inexact(left) or self._why_inexact(right)
             case ast.BinOp(left, ast.Pow(), right) if _is_two(self.flow, module, right):
                 return self._why_inexact(left)
@@ -179,6 +185,15 @@ def _operators(one: Reading) -> Iterator[ast.operator]:
     """The operators of the statement that are applied to the number that is read."""
     around = itertools.takewhile(lambda each: not isinstance(each, ast.stmt), one.module.ancestors(one.node))
     return (each.op for each in around if isinstance(each, ast.BinOp))
+
+
+def _zero_division(flow: Flow) -> Place | None:
+    """Where the project names the exception that Python's numbers raise, and those of a device do not."""
+    for module in flow.modules:
+        for node in module.nodes(ast.Name):
+            if node.id in _OF_DIVISIONS:
+                return at(module, node)
+    return None
 
 
 def _is_two(flow: Flow, module: Module, node: ast.expr) -> bool:
