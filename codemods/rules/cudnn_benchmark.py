@@ -128,7 +128,7 @@ for images, labels in loader:
         module = script.module
         other = optional(script)
         free = None if other is None else _insertion(script, other, (site, *others))
-        varies = why_size_varies(script, model)
+        varies = why_size_varies(script, model, few_will_do=True)
         reason = _why_no_cuda(script) or why_decided(script, other if free is not None else None)
         if reason is None and varies is not None:
             reason = varies.following("input size not provably fixed: ")

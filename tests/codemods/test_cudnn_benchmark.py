@@ -521,7 +521,7 @@ for x, y in other:
         + MODEL
         + """\
 for x, y in DataLoader(data):
-    model(F.interpolate(x.cuda(), scale_factor=1.5)).sum().backward()
+    model(F.interpolate(x.cuda(), scale_factor=1 + torch.rand(1).item())).sum().backward()
 """,
         "images are resized (line 9)",
     ),

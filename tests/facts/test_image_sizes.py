@@ -21,15 +21,52 @@ LOADER = "loader = DataLoader(data, batch_size=64)\n"
 LOOP = "for x, y in loader:\n    F.cross_entropy(model(x.cuda()), y.cuda()).backward()\n"
 
 
-def why(body: str, **others: str) -> str | None:
+def why(body: str, *, few_will_do: bool = True, **others: str) -> str | None:
     known = script(HEAD + body, **others)
-    reason = why_size_varies(known, known.models[0])
+    reason = why_size_varies(known, known.models[0], few_will_do=few_will_do)
     assert reason is None or reason.code
     return None if reason is None else reason.text
 
 
 def test_images_of_a_data_set_of_one_size() -> None:
     assert why(LOADER + LOOP) is None
+
+
+RESIZED_ALIKE = {
+    "by a factor": "x = F.interpolate(x, scale_factor=4)",
+    "to a picture for the log": "shown = nn.functional.interpolate(x, scale_factor=2.0, mode='nearest')",
+    "to a size": "x = F.interpolate(x, size=(14, 14))",
+    "by a name that holds the number": "x = F.interpolate(x, None, double)",
+    "by a function for images": "x = transforms.functional.resize(x, [28, 28])",
+}
+
+
+@pytest.mark.parametrize("resized", RESIZED_ALIKE.values(), ids=RESIZED_ALIKE)
+def test_images_that_are_all_resized_alike_have_one_size(resized: str) -> None:
+    body = "double = 2\n" + LOADER + LOOP.replace("    F.c", f"    {resized}\n    F.c")
+
+    assert why(body) is None
+    assert why(body, few_will_do=False) == f"images are resized ({HERE})"
+
+
+RESIZED_OTHERWISE = {
+    "by a factor that changes": "x = F.interpolate(x, scale_factor=0.5 + scale / 10)",
+    "by one of two factors": "x = F.interpolate(x, scale_factor=factor)",
+    "to a size that changes": "x = F.interpolate(x, size=(scale, 14))",
+    "along the shorter side alone": "x = transforms.functional.resize(x, 28)",
+    "to an unknown part": "x = transforms.functional.resized_crop(x, 0, 0, scale, scale, (9, scale))",
+}
+
+
+@pytest.mark.parametrize("resized", RESIZED_OTHERWISE.values(), ids=RESIZED_OTHERWISE)
+def test_images_that_are_resized_otherwise_may_differ(resized: str) -> None:
+    body = (
+        LOADER
+        + "for scale in range(9):\n    factor = 2 if scale > 4 else 3\n"
+        + LOOP.replace("for", "    for").replace("    F.c", f"        {resized}\n        F.c")
+    )
+
+    assert why(body) == f"images are resized ({HERE})"
 
 
 VARIES = {
@@ -71,9 +108,9 @@ def test_a_collate_fn_that_stacks_keeps_one_size() -> None:
 def test_images_that_another_module_resizes() -> None:
     body = LOADER + "import sizes\n" + LOOP.replace("model(x", "model(sizes.smaller(x)")
 
-    assert why(body, sizes="import torch.nn.functional as F\ndef smaller(x):\n    return F.interpolate(x, 9)\n") == (
-        f"images are resized ({HERE})"
-    )
+    assert why(
+        body, sizes="import torch.nn.functional as F\ndef smaller(x):\n    return F.interpolate(x, len(x))\n"
+    ) == (f"images are resized ({HERE})")
 
 
 def test_a_crop_by_plain_numbers_keeps_one_size() -> None:
@@ -101,13 +138,13 @@ model = Net().cuda()
             id="in the model, through many functions",
         ),
         pytest.param(
-            "def resized(x, n):\n    return resized(x, n - 1) if n else F.interpolate(x, size=9)",
+            "def resized(x, n):\n    return resized(x, n - 1) if n else F.interpolate(x, size=9 + n)",
             "model(x.cuda())",
             None,
             id="in the model, by a function that calls itself",
         ),
         pytest.param(
-            "def resized(x, n):\n    return resized(x, n - 1) if n else F.interpolate(x, size=9)",
+            "def resized(x, n):\n    return resized(x, n - 1) if n else F.interpolate(x, size=9 + n)",
             "model(resized(x, 2).cuda())",
             f"images are resized ({HERE})",
             id="elsewhere, too",
