@@ -59,6 +59,21 @@ PHOTOS = "datasets.ImageFolder('d', T.ToTensor())"
     ("model", "is_little"),
     [
         pytest.param("nn.Sequential(nn.Conv2d(3, 64, 9), nn.ReLU(), nn.Conv2d(64, 3, 5))", True, id="two narrow ones"),
+        pytest.param(
+            "nn.Sequential(nn.Conv2d(3, 24, 4, 2), nn.ReLU(), nn.ConvTranspose2d(24, 3, 4, 2))",
+            True,
+            id="one that makes images smaller, and one that makes them larger again",
+        ),
+        pytest.param(
+            "nn.Sequential(nn.Conv2d(3, 24, 4, 2), nn.ConvTranspose2d(24, 96, 4, 2), nn.Conv2d(96, 3, 3))",
+            False,
+            id="a wide one that makes them larger",
+        ),
+        pytest.param(
+            "nn.Sequential(nn.Conv2d(3, 64, 4, 2), nn.ConvTranspose2d(64, 64, 5, 2), nn.ConvTranspose2d(64, 3, 5, 2))",
+            False,
+            id="much to multiply where they become larger",
+        ),
         pytest.param("nn.Sequential(nn.Conv2d(3, 128, 3), nn.Conv2d(128, 3, 3))", False, id="wider ones"),
         pytest.param("nn.Sequential(*[nn.Conv2d(64, 64, 3) for _ in range(9)])", False, id="many narrow ones"),
         pytest.param(

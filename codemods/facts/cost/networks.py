@@ -126,10 +126,13 @@ class Sizes:
 
     @property
     def for_a_pixel(self) -> int | None:
-        """Multiplications for each pixel, at the most; None where they are not those of narrow convolutions alone."""
+        """Multiplications for each pixel, at the most; None where they are not those of narrow convolutions alone.
+
+        What enlarges images, as a decoder does, is taken to lead back to the size of those that are read.
+        """
         multiplying = [each for each in self.parts if each.weights.products]
         forms = {each.weights.per for each in multiplying}
-        if self.published is not None or self.uses is None or forms != {Per.PIXEL}:
+        if self.published is not None or self.uses is None or not forms or forms - {Per.PIXEL, Per.MORE}:
             return None
         is_narrow = all(each.weights.width <= NARROW for each in multiplying)
         return self.uses * sum(each.count * each.weights.products for each in multiplying) if is_narrow else None
