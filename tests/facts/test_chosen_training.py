@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.training.chosen_training import branch_of, conditions
+from codemods.facts.training.chosen_training import branch_of, conditions, passes_over
 
 
 def chosen(loop: str, test: str, more: str = "pass") -> list[str]:
@@ -66,3 +66,36 @@ def test_a_node_runs_under_a_condition() -> None:
     found = {name: branch_of(known.module, call, "phase == 'a'", loop) for name, call in calls.items()}
 
     assert {name for name, branch in found.items() if branch is not None} == {"one()"}
+
+
+@pytest.mark.parametrize(
+    ("given", "body", "expected"),
+    [
+        pytest.param("True", "if not test:\n    step()", True, id="by position"),
+        pytest.param("test=True", "if not test:\n    step()", True, id="by name"),
+        pytest.param("", "if test:\n    step()", True, id="what it has by itself"),
+        pytest.param("test=True", "if not test and x:\n    step()", True, id="one of two conditions fails"),
+        pytest.param("test=True", "if test:\n    x\nelse:\n    step()", True, id="the other arm"),
+        pytest.param("test=True", "if test:\n    return\nstep()", True, id="it returns before"),
+        pytest.param(
+            "test=True", "for y in x:\n    if test:\n        continue\n    step()", True, id="it goes on before"
+        ),
+        pytest.param("test='val'", "if test == 'train':\n    step()", True, id="a text"),
+        pytest.param("test=None", "if test is not None:\n    step()", True, id="nothing"),
+        pytest.param("test=False", "if not test:\n    step()", False, id="the contrary"),
+        pytest.param("test=True", "if not test or x:\n    step()", False, id="another condition may hold"),
+        pytest.param("test=flag", "if not test:\n    step()", False, id="no constant"),
+        pytest.param("**flags", "if test:\n    step()", False, id="it may be among others"),
+        pytest.param("test=True", "test = x\nif not test:\n    step()", False, id="it changes"),
+        pytest.param("test=True", "if test:\n    x\nstep()", False, id="it goes on in any case"),
+        pytest.param("test=True", "while not test:\n    x\nstep()", False, id="behind a loop"),
+    ],
+)
+def test_a_call_passes_over(given: str, body: str, *, expected: bool) -> None:
+    lines = "".join(f"    {each}\n" for each in body.splitlines())
+    known = script(f"from elsewhere import flag, flags, step, x\ndef run(test=False):\n{lines}\nrun({given})\n")
+    function = known.module.tree.body[1]
+    assert isinstance(function, ast.FunctionDef)
+    calls = {ast.unparse(each.func): each for each in known.module.nodes(ast.Call)}
+
+    assert passes_over(known.flow, calls["run"], function, calls["step"]) is expected

@@ -103,3 +103,49 @@ for x, y in loader:
 """
 
     assert found(body) == []
+
+
+RUN = """
+def run(data, test=False):
+    total = 0.0
+    for x, y in data:
+        loss = criterion(model(x), y)
+        if not test and total < 9:
+            loss.backward()
+        total += loss.item()
+    return total
+
+
+for epoch in range(2):
+    model.train()
+    run(loader)
+    model.eval()
+    print(run(loader, test=True))
+"""
+
+
+def test_a_call_whose_constant_keeps_it_from_training() -> None:
+    assert found(RUN) == [(["print(run(loader, test=True))"], "also-trains")]
+
+
+def test_a_call_that_trains_behind_eval_is_no_evaluation() -> None:
+    assert found(RUN.replace("test=True", "test=False")) == []
+
+
+def test_a_call_without_gradients_is_right_already() -> None:
+    assert found(RUN.replace("    print(run", "    with torch.no_grad():\n        print(run")) == []
+
+
+def test_a_call_that_needs_gradients_though_it_does_not_train() -> None:
+    body = RUN.replace(
+        "    total = 0.0\n    for x, y in data:\n",
+        "    total = 0.0\n    for x, y in data:\n        x.requires_grad_()\n",
+    )
+
+    assert found(body) == [(["print(run(loader, test=True))"], "needs-gradients")]
+
+
+def test_what_the_function_does_itself_is_not_said_of_its_calls() -> None:
+    body = RUN.replace(" and total < 9", "")
+
+    assert found(body) == [(["loss = criterion(model(x), y)"], "")]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import unparsed, walk
 from codemods.dataflow.values import NONE, Literal
+from codemods.facts.decided import holds
 from codemods.facts.training.iterations import own
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import FunctionNode, Module
@@ -40,6 +41,65 @@ def branch_of(module: Module, node: ast.AST, test: str, scope: ast.AST) -> ast.I
         if above is scope:
             return None
         below = above
+    return None
+
+
+def passes_over(flow: Flow, call: ast.Call, function: FunctionNode, node: ast.AST) -> bool:
+    """Whether the constants that a call gives a function keep it from coming to a node: ``run(epoch, train=False)``.
+
+    Args:
+        flow: What is known of the project.
+        call: The call.
+        function: The only function that it runs.
+        node: A node of the function.
+    """
+    binding = flow.bind(function, call)
+    given = {**(signature(function).defaults if binding.is_whole else {}), **binding.given}
+    known = {name: given[name] for name in _names(function) & given.keys()}
+    module = flow.module_of(function)
+    below = node
+    for above in module.ancestors(node):
+        if isinstance(below, ast.stmt) and any(_leaves(each, known) for each in _before(above, below)):
+            return True
+        if isinstance(above, ast.If) and below is not above.test:
+            taken = holds(above.test, lambda part: _of_constants(part, known))
+            if taken is not None and taken != (below in above.body):
+                return True
+        if above is function:
+            return False
+        below = above
+    return False
+
+
+def _before(parent: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
+    """The statements before this one in its suite."""
+    suites = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
+    suite = next((each for each in suites if isinstance(each, list) and statement in each), [])
+    return suite[: suite.index(statement)] if suite else []
+
+
+def _leaves(statement: ast.stmt, known: Mapping[str, ast.expr]) -> bool:
+    """Whether what comes after a statement is not come to: ``if not train: continue``."""
+    if not isinstance(statement, ast.If):
+        return False
+    taken = holds(statement.test, lambda part: _of_constants(part, known))
+    arm = statement.body if taken else statement.orelse if taken is False else []
+    return bool(arm) and isinstance(arm[-1], (ast.Return, ast.Continue, ast.Break, ast.Raise))
+
+
+def _of_constants(part: ast.expr, known: Mapping[str, ast.expr]) -> bool | None:
+    """Whether a condition holds by the constants that names have."""
+    match part:
+        case ast.Name(name):
+            value = known.get(name)
+            return bool(value.value) if isinstance(value, ast.Constant) else None
+        case ast.Compare(ast.Name(name), [operator], [ast.Constant(other)]):
+            value = known.get(name)
+            if not isinstance(value, ast.Constant):
+                return None
+            if isinstance(operator, (ast.Eq, ast.Is)):
+                return bool(value.value == other)
+            return bool(value.value != other) if isinstance(operator, (ast.NotEq, ast.IsNot)) else None
     return None
 
 

@@ -15,9 +15,9 @@ from codemods.dataflow.values import HostTensor, Method, MovedTensor, Tensor
 from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.reason import HERE, Reason
-from codemods.facts.training.chosen_training import branch_of, conditions
+from codemods.facts.training.chosen_training import branch_of, conditions, passes_over
 from codemods.facts.training.evaluation_region import EvaluationRegion
-from codemods.facts.training.iterations import own
+from codemods.facts.training.iterations import called_functions, own
 from codemods.facts.training.modes import functions_of, is_models_method, is_no_evaluation
 from codemods.facts.training.volatile import is_volatile
 from codemods.library.kinds import MODULE_METHODS, computes_loss
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.source import Callee, FunctionNode, Module
     from codemods.dataflow.values import Values
     from codemods.facts.training.chosen_training import Scope
     from codemods.facts.training.graph_obstacles import GraphObstacles
@@ -130,6 +130,7 @@ class Stretches:
             for statements in self._evaluated(module, statement, call):
                 yield from self._regions(module, statements, self._modes.receivers(call))
             yield from self._chosen(module, statement, call)
+            yield from self._spared(module, statement, call)
         for call in module.nodes(ast.Call):
             if isinstance(module.parent(call), ast.Expr) and self._modes.sets(call, None):
                 yield from self._mixed(module, module.statement(call), ast.unparse(arguments_of(call)[0]))
@@ -217,6 +218,57 @@ class Stretches:
             other = branch.body
         if any(self._back_to_training(each, models) for each in other):
             yield from self._mixed(module, branch, test)
+
+    def _spared(self, module: Module, statement: ast.stmt, call: ast.Call) -> Iterator[EvaluationRegion]:
+        """The calls behind ``model.eval()`` of what would train, but for a constant that it is given there."""
+        models = self._modes.receivers(call)
+        suite = module.suite(statement)
+        for each in suite[_index(suite, statement) + 1 :]:
+            calls = [inner for inner in self._training(each) if self._iterations.why_trains(inner) is inner]
+            functions = [self._passed_over(inner) for inner in calls]
+            if self._back_to_training(each, models) or None in functions:
+                return
+            for inner, function in zip(calls, functions, strict=True):
+                is_open = function is not None and not self._modes.without_gradients(module, inner)
+                if function is not None and is_open and self._computes_alike(function):
+                    why_not = self._why_spared(each, inner, function)
+                    yield EvaluationRegion(self._flow, module, None, (each,), (inner,), (), why_not)
+
+    def _passed_over(self, call: ast.Call) -> FunctionNode | None:
+        """The only function that a call runs, where what it gives it keeps it from training; else None."""
+        functions = called_functions(self._flow, call)
+        function = functions[0] if len(functions) == 1 and len(self._flow.values(call.func)) == 1 else None
+        if function is None or isinstance(function, ast.Lambda):
+            return None
+        training = self._training(function)
+        is_spared = bool(training) and all(passes_over(self._flow, call, function, each) for each in training)
+        return function if is_spared else None
+
+    def _computes_alike(self, function: FunctionNode) -> bool:
+        """Whether models compute the same graph in a function that trains or not, and no stretch of it is found."""
+        module = self._flow.module_of(function)
+        scopes: list[Scope] = [function, *own(function, ast.For)]
+        is_found = any(
+            True
+            for scope in scopes
+            for test in conditions(self._flow, scope)
+            for _ in self._before_training(module, scope, test)
+        )
+        return not is_found and any(self._is_open(module, each) for each in own(function, ast.Call))
+
+    def _why_spared(self, home: ast.stmt, call: ast.Call, function: FunctionNode) -> Reason:
+        """Why a call that passes over the training of its function keeps its gradients."""
+        nodes: list[ast.AST] = [*own(function, ast.Call), *own(function, ast.Attribute)]
+        needing = (each for each in nodes if needs_gradients(self._flow, each) is not None)
+        needs = next((each for each in needing if not passes_over(self._flow, call, function, each)), None)
+        if needs is not None:
+            return self._obstacles.needs(home, needs)
+        used = self._used_after(self._flow.module_of(function), function)
+        if used is not None:
+            return self._obstacles.trained_later(home, used)
+        text = f"what it calls also trains ({HERE}), but not as it is called here"
+        place = self._obstacles.place(home, self._training(function)[0])
+        return Reason("also-trains", text, (place,), "put torch.no_grad() around the call")
 
     def _mixed(self, module: Module, statement: ast.stmt, test: str) -> Iterator[EvaluationRegion]:
         """The first statement after this one that trains or evaluates, as ``test`` says, with gradients on."""
