@@ -36,7 +36,7 @@ class LoaderPin(Codemod):
     Why it is faster:
         A copy from pageable memory goes through a staging buffer of the driver and blocks the host. From page-locked
         ("pinned") memory the device reads directly, and the copy can run beside the computation (``h2d-non-blocking``).
-        The loader pins in a thread of its own. Where the script chooses the device, so does the new argument.
+        With workers, it is a thread that pins. Where the script chooses the device, so does the new argument.
 
     When it is left:
         The batches never go to CUDA, or are converted on the host first, which makes new, pageable tensors, or their
