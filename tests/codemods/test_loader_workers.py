@@ -294,6 +294,11 @@ DATA = {
         "data, _ = random_split(TensorDataset(torch.randn(9, 2)), [5, 4])\n",
         IN_MEMORY,
     ),
+    "the items of another data set": (
+        "from torch.utils.data import default_collate\n"
+        'data = TensorDataset(*default_collate(list(datasets.MNIST("data", transform=to_tensor))))\n',
+        "its items are decoded once, and are in memory then: to send them takes longer than to index them",
+    ),
     "a list in memory": ("data = [(torch.ones(2), 1)]\n", IN_MEMORY),
     "a data set of a file that was not read": (
         "from animals import Cats\ndata = Cats()\n",

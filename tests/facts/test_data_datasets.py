@@ -125,6 +125,21 @@ def test_its_sort(code: str, is_in_memory: bool, is_iterable: bool) -> None:  # 
 
 
 @pytest.mark.parametrize(
+    ("code", "is_decoded_once"),
+    [
+        ("TensorDataset(*default_collate(list(datasets.MNIST('d'))))", True),
+        ("TensorDataset(*torch.utils.data.default_collate(list(Rows())))", True),
+        ("tensors", False),
+        ("TensorDataset(*list(Rows()))", False),
+        ("TensorDataset(*default_collate(Rows()))", False),
+        ("datasets.MNIST('d')", False),
+    ],
+)
+def test_the_items_of_another_are_kept(code: str, is_decoded_once: bool) -> None:  # noqa: FBT001 - the expectation itself
+    assert dataset(code, "from torch.utils.data import default_collate\n").is_decoded_once is is_decoded_once
+
+
+@pytest.mark.parametrize(
     ("code", "names"),
     [
         ("datasets.MNIST('d', transform=T.ToTensor())", ["ToTensor"]),

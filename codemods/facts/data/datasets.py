@@ -24,6 +24,7 @@ from codemods.dataflow.values import (
     Values,
     class_of,
     in_order,
+    library_names,
     without_none,
 )
 from codemods.facts.loops import module_of
@@ -132,6 +133,20 @@ class Dataset:
             isinstance(each, tensors) or (isinstance(each, Made) and each.name == "torch.utils.data.TensorDataset")
             for each in self.parts
         )
+
+    @cached_property
+    def is_decoded_once(self) -> bool:
+        """Whether it keeps the items of another data set: ``TensorDataset(*default_collate(list(other)))``."""
+        return self.is_in_memory and all(self._keeps_items(each.site) for each in self.parts)
+
+    def _keeps_items(self, made: object) -> bool:
+        match made:
+            case ast.Call(args=[ast.Starred(ast.Call(args=[ast.Call(args=[_]) as listed]) as collated)]):
+                names = library_names(self.flow.values(collated.func))
+                return any(name.endswith(".default_collate") for name in names) and any(
+                    each.name == "builtins.list" for each in self.flow.values(listed.func)
+                )
+        return False
 
     @cached_property
     def transforms(self) -> tuple[Value, ...] | None:

@@ -415,6 +415,9 @@ class WorkerFacts:
 
     def _why_not_in_workers(self, loader: Loader, code: WorkerCode, start: Start) -> Reason | None:
         """Why its data set cannot, or should not, be read in a worker process."""
+        if loader.dataset.is_decoded_once:
+            text = "its items are decoded once, and are in memory then: to send them takes longer than to index them"
+            return Reason("data-in-memory", text)
         if loader.dataset.is_in_memory:
             text = "its data set is in memory: to send its items from a worker takes longer than to index them"
             return Reason("data-in-memory", text)
