@@ -103,6 +103,23 @@ args = parser.parse_args()
         pytest.param("if args.amp:\n    torch.autocast('cuda')\ntorch.autocast('cuda')", True, id="in two places"),
         pytest.param("scaler = torch.amp.GradScaler()\nscaler.update()", False, id="a scaler alone"),
         pytest.param(
+            "def step(scaler=None):\n    with torch.autocast('cuda', enabled=scaler is not None):\n        pass\n"
+            "step(scaler=torch.amp.GradScaler() if args.amp else None)",
+            False,
+            id="where there is a scaler, which an option makes that is off",
+        ),
+        pytest.param(
+            "scaler = None if args.no_amp else torch.amp.GradScaler()\n"
+            "torch.autocast('cuda', enabled=scaler is not None)",
+            True,
+            id="where there is a scaler, which an option takes away",
+        ),
+        pytest.param(
+            "from scalers import scaler\ntorch.autocast('cuda', enabled=scaler is not None)",
+            True,
+            id="where there is a scaler, perhaps",
+        ),
+        pytest.param(
             "class Config:\n    amp: bool = False\nconfig = Config()\ntorch.autocast('cuda', enabled=config.amp)",
             True,
             id="by a setting, which a file may fill",

@@ -116,7 +116,20 @@ def _is_used_by_default(script: Script, module: Module, name: ast.AST) -> bool:
 def _is_enabled(script: Script, autocast: ast.Call) -> bool:
     given = argument_of(autocast, "enabled")
     is_off = given is not None and is_true(script, given) is False and asks_options(script, given)
+    is_off = is_off or (given is not None and _asks_for_what_options_make(script, given))
     return not is_off and runs_by_default(script, module_of(script.flow, autocast), autocast)
+
+
+def _asks_for_what_options_make(script: Script, test: ast.expr) -> bool:
+    """``scaler is not None``, where a scaler is made only if the user asks for it by an option."""
+    match test:
+        case ast.Compare(asked, [ast.IsNot()], [ast.Constant(None)]):
+            made = [each.site for each in without_none(script.flow.values(asked))]
+            return bool(made) and all(
+                isinstance(each, ast.Call) and not runs_by_default(script, module_of(script.flow, each), each)
+                for each in made
+            )
+    return False
 
 
 def _written(name: ast.AST) -> str:
