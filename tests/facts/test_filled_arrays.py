@@ -37,3 +37,10 @@ def test_an_array_that_a_call_copies() -> None:
 @pytest.mark.parametrize("made", ["np.ones(3)", "torch.ones(3).cuda()", "Floats(3)", "torch.Tensor(np.ones(3)).cpu()"])
 def test_other_tensors(made: str) -> None:
     assert not list(filled_arrays(script(LOOP.format(made))))
+
+
+@pytest.mark.parametrize(("asks", "count"), [("False", 1), ("True", 0), ("train", 0)])
+def test_what_asks_for_gradients_is_the_tensor_of_the_host(asks: str, count: int) -> None:
+    made = f"torch.autograd.Variable(torch.Tensor(np.ones(3)), requires_grad={asks}).cuda()"
+
+    assert len(list(filled_arrays(script(LOOP.format(made))))) == count

@@ -119,10 +119,11 @@ def _copied(script: Script, transfer: Transfer) -> FilledArray | None:
 
 
 def _without_variable(script: Script, node: ast.expr) -> ast.expr:
-    """``x`` of ``Variable(x, requires_grad=False)``."""
+    """``x`` of ``Variable(x, requires_grad=False)``, where no gradients are asked for of what is copied after that."""
     match node:
         case ast.Call(args=[inner]) if library_names(script.flow.values(node.func)) == {_VARIABLE}:
-            return inner
+            asks = any(not isinstance(each.value, ast.Constant) or each.value.value for each in node.keywords)
+            return node if asks else inner
     return node
 
 
