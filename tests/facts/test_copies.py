@@ -39,6 +39,28 @@ loader = DataLoader(torch.zeros(8, 3), pin_memory=True)
             id="a time is taken after the model ran",
         ),
         pytest.param(
+            "import time\nfor x in loader:\n    x = x.cuda()\n    torch.cuda.synchronize()\n    start = time.time()\n",
+            None,
+            id="a time is taken when the device has it",
+        ),
+        pytest.param(
+            "import sys, time\ndevice = torch.device(sys.argv[1])\nfor x in loader:\n    x = x.cuda()\n"
+            "    if device.type == 'cuda':\n        torch.cuda.synchronize()\n    start = time.time()\n",
+            None,
+            id="a time is taken when the device has it, if there is one",
+        ),
+        pytest.param(
+            "import time\nfor i, x in enumerate(loader):\n    x = x.cuda()\n    if i % 9 == 0:\n"
+            "        torch.cuda.synchronize()\n    start = time.time()\n",
+            "times-steps",
+            id="a time is taken when the device has it now and then",
+        ),
+        pytest.param(
+            "import time\nfor x in loader:\n    x = x.cuda()\n    start = time.time()\n    torch.cuda.synchronize()\n",
+            "times-steps",
+            id="a time is taken before the device has it",
+        ),
+        pytest.param(
             "import time\nfrom losses import loss_of\nnet = torch.nn.Linear(3, 3).cuda()\nfor x in loader:\n"
             "    x = x.cuda()\n    loss_of(net, x).backward()\n    print(time.time())\n",
             None,

@@ -22,7 +22,7 @@ from codemods.dataflow.values import (
 from codemods.facts.data.elements import is_element
 from codemods.facts.data.number_formats import why_cast
 from codemods.facts.data.parts import is_callers_batch, may_hand_out, why_no_tensor
-from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.devices.devices import DeviceKind, asks_for_device, for_cuda
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import from_arrays
 from codemods.facts.devices.writes import why_written
@@ -33,6 +33,7 @@ from codemods.facts.reaching import targets
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.diagnostics import reads_clock
 from codemods.library.kinds import Kind, described, may
+from codemods.library.waits import SYNCHRONIZES
 
 if TYPE_CHECKING:
     from codemods.facts.devices.transfers import Transfer
@@ -211,6 +212,8 @@ def _why_timed(script: Script, move: Transfer) -> Reason | None:
     module, statement = move.module, move.module.statement(move.call)
     suite = module.suite(statement)
     for later in suite[suite.index(statement) + 1 :]:
+        if _waits_for_device(script, later):
+            return None
         for call in own(later, ast.Call):
             values = script.flow.values(call.func)
             if any(reads_clock(name) for name in library_names(values)):
@@ -221,6 +224,18 @@ def _why_timed(script: Script, move: Transfer) -> Reason | None:
             if is_backward or may(script.flow, values, Kind.MODEL):
                 return None
     return None
+
+
+def _waits_for_device(script: Script, statement: ast.stmt) -> bool:
+    """``torch.cuda.synchronize()``, or ``if device.type == "cuda": torch.cuda.synchronize()``."""
+    match statement:
+        case ast.Expr(ast.Call() as call):
+            names = library_names(script.flow.values(call.func))
+            return bool(names) and names <= SYNCHRONIZES
+        case ast.If(test, body):
+            is_for_cuda = for_cuda(script.flow, test) is True and asks_for_device(script.flow, test)
+            return is_for_cuda and any(_waits_for_device(script, each) for each in body)
+    return False
 
 
 def _why_other(move: Transfer) -> Reason | None:
