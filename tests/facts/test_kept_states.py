@@ -115,5 +115,31 @@ def test_what_a_forward_puts_where_others_read_it(body: str, below: str, expecte
     assert inside(f"y = self.layer(x)\n{body}", below) == expected
 
 
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        pytest.param(
+            "def note(net, y):\n    KEPT.append(y)\nKEPT = []\nprint(KEPT)\n", [COLLECTED], id="and others read it"
+        ),
+        pytest.param("def note(net, y):\n    KEPT.append(y)\nKEPT = []\n", [], id="and nobody reads it"),
+        pytest.param("def note(net, y):\n    print(y.shape)\nKEPT = []\nprint(KEPT)\n", [], id="which keeps nothing"),
+    ],
+)
+def test_a_function_that_the_forward_calls_keeps_a_tensor(below: str, expected: list[str]) -> None:
+    assert inside("y = self.layer(x)\nnote(self, y)", below) == expected
+
+
+def test_a_method_that_the_forward_calls_keeps_a_tensor() -> None:
+    code = HEAD + (
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(4, 4)\n"
+        "    def encode(self, x):\n        self.last = self.layer(x)\n        return self.last\n"
+        "    def forward(self, x):\n        return self.encode(x) * 2\nnet = Net()\n"
+    )
+
+    for below, count in (("print(net.last)\n", 1), ("", 0)):
+        known = script(code + below)
+        assert len(KeptStates(known.flow, known.modules).inside) == count
+
+
 def test_another_module_reads_it() -> None:
     assert inside(KEEPS, "import other", other="def show(net):\n    print(net.last)\n") == [READ]

@@ -63,9 +63,8 @@ class KeptStates:
     ) -> FunctionNode | None:
         """The model's own ``forward``, where it puts a tensor with a graph into ``self.x`` or the like."""
         function = module.function(node)
-        if not isinstance(function, ast.FunctionDef) or function.name != "forward":
-            return None
-        if not is_models_method(self._flow, function) or _is_cut(given):
+        forwards = self._forwards_that_run(function) if isinstance(function, ast.FunctionDef) else ()
+        if function is None or not forwards or _is_cut(given):
             return None
         if not any(isinstance(each, Container) for each in self._flow.values(container)):
             return None
@@ -78,9 +77,7 @@ class KeptStates:
                 reads = [(where, each) for where, each in loads if isinstance(each.ctx, ast.Load)]
             case _:
                 return None
-        if all(self._runs_in(where.function(each), function, set()) for where, each in reads):
-            return None
-        return function if self._may_carry(self._flow.values(given)) else None
+        return self._read_elsewhere(forwards, reads) if self._may_carry(self._flow.values(given)) else None
 
     @cached_property
     def _reads(self) -> dict[str, list[tuple[Module, ast.Attribute]]]:
@@ -95,12 +92,36 @@ class KeptStates:
     def _forward_that_keeps(self, module: Module, target: ast.Attribute) -> FunctionNode | None:
         """The model's own ``forward``, where it is ``self.x = …`` in it, a tensor, and something else reads ``….x``."""
         function = module.function(target)
-        if not isinstance(function, ast.FunctionDef) or function.name != "forward":
+        if not isinstance(function, ast.FunctionDef) or not is_models_method(self._flow, function):
             return None
-        if not is_models_method(self._flow, function) or not self._may_carry(self._flow.values(target)):
+        forwards = self._forwards_that_run(function)
+        if not forwards or not self._may_carry(self._flow.values(target)):
             return None
-        reads = self._reads.get(target.attr, ())
-        return None if all(self._runs_in(where.function(each), function, set()) for where, each in reads) else function
+        return self._read_elsewhere(forwards, self._reads.get(target.attr, ()))
+
+    def _forwards_that_run(self, function: Callee) -> Sequence[ast.FunctionDef]:
+        """The ``forward`` of a model that the function is, or those that call it, maybe through others."""
+        found: list[ast.FunctionDef] = []
+        todo, seen = [function], {function}
+        while todo:
+            each = todo.pop()
+            if isinstance(each, ast.FunctionDef) and each.name == "forward" and is_models_method(self._flow, each):
+                found.append(each)
+                continue
+            above = (module_of(self._flow, call).function(call) for call in self._flow.callers(each))
+            more = {one for one in above if one is not None} - seen
+            seen |= more
+            todo += more
+        return found
+
+    def _read_elsewhere(
+        self, forwards: Sequence[ast.FunctionDef], reads: Sequence[tuple[Module, ast.AST]]
+    ) -> ast.FunctionDef | None:
+        """The first forward beside which something else reads what it keeps."""
+        for forward in forwards:
+            if not all(self._runs_in(where.function(each), forward, set()) for where, each in reads):
+                return forward
+        return None
 
     def _may_carry(self, values: Values) -> bool:
         """Whether a tensor may be among the values, or in a list or dictionary among them: not in one of numbers."""
