@@ -138,6 +138,28 @@ for step in range(10000):
 """
 
 
+RECOLOURED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+transform = transforms.ToTensor()
+colours = datasets.CIFAR10("data", transform=transform)
+loader = DataLoader(colours, batch_size=512)
+model = nn.Sequential(nn.Conv2d(3, 512, 3, padding=1), nn.Conv2d(512, 512, 3, padding=1), nn.Conv2d(512, 3, 3, padding=1))
+model.cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(50):
+    for x, _ in loader:
+        x = x.cuda()
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), x)
+        loss.backward()
+        optimizer.step()
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "rules", "inserted", "left"),
     [
@@ -239,6 +261,27 @@ for step in range(10000):
             ['scaler = torch.amp.GradScaler("cuda")', '    with torch.amp.autocast("cuda"):'],
             {"tf32-matmul"},
             id="mixed precision that is there gets its new names alone",
+        ),
+        pytest.param(
+            RECOLOURED,
+            ("dataset-materialize", "amp", "channels-last"),
+            [
+                "from torch import nn, tensor",
+                "from torch.utils.data import DataLoader, TensorDataset",
+                "# all images at once, as one tall image",
+                "colours_images = transform(colours.data.reshape(-1, 32, 3)).reshape(3, -1, 32, 32).transpose(0, 1).contiguous()",
+                "colours = TensorDataset(colours_images, tensor(colours.targets))",
+                "model.to(memory_format=torch.channels_last)",
+                "amp_dtype = torch.bfloat16 if torch.cuda.get_device_capability()[0] >= 8 else torch.float16",
+                'scaler = torch.amp.GradScaler("cuda", enabled=amp_dtype is torch.float16)',
+                '        with torch.autocast("cuda", dtype=amp_dtype):',
+                "            loss = nn.functional.mse_loss(model(x), x)",
+                "        scaler.scale(loss).backward()",
+                "        scaler.step(optimizer)",
+                "        scaler.update()",
+            ],
+            set(),
+            id="images that are transformed at once are no view that another layout lets fail",
         ),
     ],
 )

@@ -76,7 +76,7 @@ class Held(NamedTuple):
 # MNIST reads files of images of any size.
 _GRAY = Held("{data}.data.flatten(0, 1).numpy()", ".view({data}.data.unsqueeze(1).shape)", are_labels_listed=False)
 _COLOURED = Held(
-    "{data}.data.reshape(-1, 32, 3)", ".view(3, -1, 32, 32).transpose(0, 1).contiguous()", are_labels_listed=True
+    "{data}.data.reshape(-1, 32, 3)", ".reshape(3, -1, 32, 32).transpose(0, 1).contiguous()", are_labels_listed=True
 )
 _HELD = {
     **dict.fromkeys(("MNIST", "FashionMNIST", "KMNIST", "EMNIST"), _GRAY),

@@ -354,7 +354,9 @@ def test_images_of_three_colours_and_labels_in_a_list_are_transformed_at_once() 
     made = MADE.replace("MNIST", "CIFAR10")
     once = """\
 # all images at once, as one tall image
-images = transform(data.data.reshape(-1, 32, 3)).view(3, -1, 32, 32).transpose(0, 1).contiguous()
+images = transform(
+    data.data.reshape(-1, 32, 3)
+).reshape(3, -1, 32, 32).transpose(0, 1).contiguous()
 data = TensorDataset(images, torch.tensor(data.targets))
 """
     rewrites(made + LOADER, made + once + LOADER)

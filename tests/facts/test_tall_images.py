@@ -27,7 +27,7 @@ from torchvision import datasets, transforms
 transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1,), (0.3,))])
 """
 GRAY = "transform(data.data.flatten(0, 1).numpy()).view(data.data.unsqueeze(1).shape)"
-COLOURED = "transform(data.data.reshape(-1, 32, 3)).view(3, -1, 32, 32).transpose(0, 1).contiguous()"
+COLOURED = "transform(data.data.reshape(-1, 32, 3)).reshape(3, -1, 32, 32).transpose(0, 1).contiguous()"
 STEPS = {
     "ToTensor": transforms.ToTensor(),
     "Normalize": transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))]),
