@@ -175,12 +175,19 @@ def collection(flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> V
     return flow.container("dict", node, {UNKNOWN_KEY: items})
 
 
+DICTIONARIES = words("easydict.EasyDict addict.Dict munch.Munch munch.munchify box.Box")
+"""Namespaces that are dictionaries as well."""
+
+
 def namespace(flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> Values:
     """``SimpleNamespace(train=loader)``, ``EasyDict({"train": loader})``; the user's choices stay what they are."""
     chosen = frozenset(each for each in arguments.get(0, "") if isinstance(each, (Choice, Unknown)))
     given = [(key, flow.items(each, key)) for each in arguments.get(0, "") for key in flow.keys(each)]
-    for key, values in (*given, *arguments.keywords.items()):
+    pairs = [*given, *arguments.keywords.items()]
+    for key, values in pairs:
         flow.write_attribute(node, key if isinstance(key, str) else ANY, values)
+        if name in DICTIONARIES and any(isinstance(each, Tensor) for _, held in pairs for each in held):
+            flow.put(node, key, values)  # a configuration is changed by its attributes later, and is not kept so
     return chosen or frozenset({Made(name, node)})
 
 

@@ -44,6 +44,7 @@ from codemods.dataflow.values import (
 from codemods.library import containers, tensors
 from codemods.library.datasets import transform_position
 from codemods.library.functions import (
+    DICTIONARIES,
     FUNCTIONS,
     NAMED_TUPLE,
     collection,
@@ -179,7 +180,8 @@ class TorchSemantics:
             # `optimizer.param_groups.copy`: of what is no method after all, only its owner is kept.
             return frozenset({Method(name, None, owner.of)}) if owner.site is None else PLAIN
         if (isinstance(owner, Made) and owner.name in _NAMESPACES) or (owner.name == "tuple" and name[:1] != "_"):
-            return NOTHING  # but what the project gives it
+            is_read = name in {"items", "values"} and _holds_tensors(flow, owner)
+            return frozenset({Method(name, None, owner)}) if is_read else NOTHING  # but what the project gives it
         held = self._held(flow, owner, name)
         return held if held is not None else frozenset({Method(name, None, owner)})
 
@@ -319,7 +321,7 @@ class TorchSemantics:
     def _method(self, flow: Flow, owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Values:
         if isinstance(owner, Literal):
             return text_starting(str(owner.value).partition("{")[0])
-        if isinstance(owner, Container):
+        if isinstance(owner, Container) or _holds_tensors(flow, owner):
             return containers.method(flow, owner, name, node, arguments)
         if isinstance(owner, Tensor) or (is_parameter(flow, owner) and tensors.leaves_torch(name)):
             return tensors.method(self.operand(flow, owner), name, node, arguments)
@@ -432,6 +434,14 @@ def _reads(key: ast.expr) -> bool:
     """Whether the item of something in a file is read there: a range, a row, all of it (``[()]``)."""
     is_number = isinstance(key, ast.Constant) and not isinstance(key.value, str)
     return is_number or isinstance(key, (ast.Slice, ast.Tuple, ast.UnaryOp))
+
+
+def _holds_tensors(flow: Flow, owner: Value) -> bool:
+    """Whether it is a dictionary with attributes that is made of tensors alone: ``Munch(image=x, label=y)``."""
+    if not isinstance(owner, Made) or owner.name not in DICTIONARIES:
+        return False
+    held = flow.items(owner)
+    return bool(held) and all(isinstance(each, Tensor) for each in held)
 
 
 def _is_no_sequence(flow: Flow, module: Value, what: Kind | None) -> bool:

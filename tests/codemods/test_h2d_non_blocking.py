@@ -1950,3 +1950,54 @@ def test_a_line_is_not_split_where(code: str, moved: str) -> None:
     after = run(H2dNonBlocking, MAYBE_MPS + code).after
 
     assert moved.replace(")", ', non_blocking=device.type == "cuda"), labels') in after
+
+
+FETCHES = """\
+import torch
+from munch import Munch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Feed:
+    def __init__(self, loader):
+        self.loader = loader
+
+    def __next__(self):
+        try:
+            image, digit = next(self.rest)
+        except (AttributeError, StopIteration):
+            self.rest = iter(self.loader)
+            image, digit = next(self.rest)
+        given = Munch(image=image, digit=digit, noise=torch.randn(len(image), 8))
+        return Munch({name: tensor.to(device) for name, tensor in given.items()})
+
+
+feed = Feed(DataLoader(datasets.MNIST("data"), batch_size=64, num_workers=2, pin_memory=PIN))
+model = nn.Linear(784, 10).to(device)
+for _ in range(1000):
+    given = next(feed)
+    nn.functional.cross_entropy(model(given.image.flatten(1)), given.digit).backward()
+"""
+
+
+def fetches(pin: str = "True") -> str:
+    """A script whose batches are taken apart, and kept together in a dictionary with attributes."""
+    return FETCHES.replace("PIN", pin)
+
+
+def test_a_batch_in_a_dictionary_with_attributes() -> None:
+    check_rewrites(H2dNonBlocking, fetches(), fetches().replace("to(device) for", "to(device, non_blocking=True) for"))
+
+
+def test_a_batch_in_such_a_dictionary_that_is_not_pinned_is_left() -> None:
+    because = "the loader in line 24 does not pin its batches: pin_memory is False there"
+
+    check_leaves(H2dNonBlocking, fetches("False"), because)
+
+
+def test_a_dictionary_that_holds_other_things_is_not_mentioned() -> None:
+    check_silent(H2dNonBlocking, fetches().replace("digit=digit", "digit=digit, rate=0.5"))
