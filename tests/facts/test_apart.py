@@ -63,3 +63,29 @@ def test_other_accelerators_may_have_no_floats_of_64_bits() -> None:
     assert reason is not None
     assert reason.code == "other-accelerator"
     assert other_device(script("device = 'cuda'\n")) is None
+
+
+@pytest.mark.parametrize(
+    ("option", "moves", "is_left"),
+    [
+        pytest.param("parser.add_argument('--device')", "x.to(args.device)", True, id="any device may be named"),
+        pytest.param(
+            "parser.add_argument('--device', choices=['cuda', 'cpu'])",
+            "x.to(args.device)",
+            False,
+            id="one of two may be named",
+        ),
+        pytest.param(
+            "parser.add_argument('--device')", "x.to(args.device)\nnet.cuda()", False, id="the script needs CUDA anyway"
+        ),
+        pytest.param("parser.add_argument('--device')", "x.cuda()", False, id="the option is not used"),
+    ],
+)
+def test_a_device_that_the_user_names_may_have_no_floats_of_64_bits(option: str, moves: str, *, is_left: bool) -> None:
+    known = script(
+        "import argparse\nimport torch\nfrom torch import nn\nparser = argparse.ArgumentParser()\n"
+        f"{option}\nargs = parser.parse_args()\nnet = nn.Linear(2, 2)\nx = torch.zeros(2)\n{moves}\n"
+    )
+    reason = other_device(known)
+
+    assert (reason is not None and reason.code == "other-accelerator") is is_left
