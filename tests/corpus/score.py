@@ -152,7 +152,7 @@ def judge(script: Script, root: Path, findings: Sequence[dict[str, Any]]) -> Out
             for each in findings
             if id(each) not in taken and _is_at(label, each, programs, NEAR) and not _is_apart(label, each, programs)
         ]
-        found = found or _about_all(label, findings)
+        found = found or _changing(label, findings, programs) or _about_all(label, findings)
         used |= {id(each) for each in found}
         rewritten = any(each["status"] == "rewrites" for each in found)
         reason, code = ("", "") if rewritten or not found else (found[0]["message"], found[0]["code"])
@@ -266,6 +266,28 @@ def _touches(finding: dict[str, Any], lines: tuple[int, int], programs: dict[str
         else (program.line(cell, finding["line"]), program.line(cell, finding["end_line"]))
     )
     return first <= lines[1] and lines[0] <= max(first, last)
+
+
+def _changing(
+    label: Label, findings: Sequence[dict[str, Any]], programs: dict[str, census.Program | None]
+) -> list[dict[str, Any]]:
+    """What changes the labelled statement though it is found elsewhere: the calls of a name whose import is changed."""
+    program = programs.get(label.path)
+    if program is None or not label.line:
+        return []
+    start, end = _statement(program, program.line(label.cell, label.line))
+    return [
+        each
+        for each in findings
+        if each["rule"] == label.rule
+        and each["status"] == "rewrites"
+        and any(
+            edit["path"] == label.path
+            and program.line(edit.get("cell"), edit["line"]) <= end
+            and start <= program.line(edit.get("cell"), edit["end_line"])
+            for edit in each.get("edits", ())
+        )
+    ]
 
 
 def _about_all(label: Label, findings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -223,6 +223,17 @@ def test_what_must_not_be_is_a_violation(tmp_path: Path) -> None:
     assert "    a/b: train.py:2: compile: rewritten (label: on the CPU)" in score.summary([outcome])
 
 
+def test_a_change_of_several_statements_answers_the_labels_of_all(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
+    edits = [{"path": "train.py", "line": line, "end_line": line} for line in (1, 5)]
+    found = {**finding("amp", 1), "edits": edits}
+
+    outcome = score.judge(Script.of(LABELS), tmp_path, [found])
+
+    assert {each.label.rule: each.done for each in outcome.answers}["amp"] == "rewritten"
+    assert outcome.unlabelled == []
+
+
 def test_the_tool_is_told_the_torch_that_the_labels_were_written_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
