@@ -73,8 +73,8 @@ SCRIPTS = (
     Simulated("digits_args", 0.02, iterations=12),
     Simulated("digits_trainer", 0.01),
     Simulated("digits_feedforward", 0.02),
-    # Its weights are drawn after the discriminator has its layout, and so are others.
-    Simulated("digits_gan", 0.05, same_batches=False),
+    # Its weights are drawn after both models have their layout, and so are others.
+    Simulated("digits_gan", 0.1, same_batches=False),
     Simulated("text_transformer", 0.005),
     Simulated("series_lstm", 0.01),
     Simulated("digits_finetune", 0.1, same_batches=False),
@@ -190,7 +190,9 @@ def rewritten(script: Simulated, *options: str, prelude: str = "") -> Path:
 def test_with_workers_alone_the_losses_are_equal_bit_for_bit(start: str) -> None:
     script = BY_NAME["digits_trainer"]
     prelude = f"import torch; torch.multiprocessing.set_start_method({start!r}, force=True)\n"
-    path = rewritten(script, "--level", "bitwise", "--ignore", "dataset-materialize", "--workers", "2", prelude=prelude)
+    # The simulated device steps as the CPU does, which rounds otherwise where it is fused.
+    ignored = "dataset-materialize,fused-optimizer"
+    path = rewritten(script, "--level", "bitwise", "--ignore", ignored, "--workers", "2", prelude=prelude)
     assert "num_workers=2" in path.read_text(encoding="utf-8")
 
     after = run(script, path, "rewritten", BFLOAT16)

@@ -204,6 +204,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "needs-gradients": "The code needs gradients itself.",
         "retained-graph": "A backward keeps the graph of the model, and another one may not have kept it. A backward "
         "that is compiled without keeping it refuses to keep it later.",
+        "results-apart": "A call of the model returns several tensors, of which one backward may go through some and "
+        "another backward through others. A compiled model has one graph for all of them, which the first one frees.",
         "captured": "The script captures its training as a CUDA graph itself. What is captured must not wait for the "
         "device, as a gradient scaler does. Make the change by hand, before the capture.",
         "compiles-nothing": "Compiled in place, a model that holds nothing but torch's own modules is not compiled "

@@ -145,7 +145,7 @@ def test_determinism_asked_for_in_a_helper() -> None:
 
 
 def test_images_resized_in_a_helper() -> None:
-    resizing = _ENGINE.replace("        optimizer.zero", "        images = torch.nn.functional.interpolate(images, 32)\n        optimizer.zero")  # fmt: skip
+    resizing = _ENGINE.replace("        optimizer.zero", "        images = torch.nn.functional.interpolate(images, size())\n        optimizer.zero")  # fmt: skip
 
     assert _project(CudnnBenchmark, engine=resizing) == {
         "train": ["input size not provably fixed: images are resized (engine.py, line 6)"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, lasting, walk
 from codemods.dataflow.values import Made, Method, library_names
+from codemods.facts.autograd.apart_results import differentiated_apart
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
 from codemods.facts.autograd.retained import retained_at_times
 from codemods.facts.data.padding import pads_to_the_longest
@@ -199,6 +200,15 @@ def _retained(script: Script, trained: TrainedModel) -> Reason | None:
     return Reason("retained-graph", text, (located(script, kept),), remedy)
 
 
+def _differentiated_apart(script: Script, trained: TrainedModel) -> Reason | None:
+    found = differentiated_apart(script.flow, script.modules, trained.calls)
+    if found is None:
+        return None
+    text = f"results of one call of {trained.name} may be differentiated one after the other ({HERE}): compiled, they"
+    remedy = "add the losses up, and differentiate the sum"
+    return Reason("results-apart", f"{text} have one graph, which the first backward frees:", (at(*found),), remedy)
+
+
 def _called_by_its_own(script: Script, trained: TrainedModel) -> Reason | None:
     class_ = trained.model.class_
     if class_ is None or script.flow.method(class_, "__call__") is None:
@@ -294,6 +304,7 @@ OBSTACLES = (
     Obstacle(_differentiated_twice, reference="pytorch/pytorch 91469"),
     Obstacle(_differentiated_inside),
     Obstacle(_retained),
+    Obstacle(_differentiated_apart, reference="pytorch/pytorch 91542, 118739"),
     Obstacle(_called_by_its_own),
     Obstacle(_traced),
     Obstacle(_sent_away),
