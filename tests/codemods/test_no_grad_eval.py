@@ -2555,6 +2555,59 @@ kept["output"].sum().backward()
     check_leaves(NoGradEval, code, "a forward hook may keep tensors for later (line 12)")
 
 
+KEEPING = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.last = None
+
+    def forward(self, x):
+        y = self.layer(x)
+        {kept}
+        return y
+
+
+def evaluate(net, data):
+    net.eval()
+    for x in data:
+        print(net(x).argmax(1))
+
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+evaluate(net, torch.randn(3, 8, 4))
+optimizer.zero_grad()
+{read}.sum().backward()
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "read"),
+    [
+        pytest.param("setattr(self, 'last', y)", "net.last", id="setattr"),
+        pytest.param("self.__dict__['last'] = y", "net.last", id="the dictionary of its attributes"),
+        pytest.param("vars(self)['last'] = y", "net.last", id="vars"),
+        pytest.param("object.__setattr__(self, 'last', y)", "net.last", id="past its class"),
+        pytest.param("self.last = y", "getattr(net, 'last')", id="it is read by its name"),
+        pytest.param("self.last = y", "vars(net)['last']", id="it is read from its attributes"),
+    ],
+)
+def test_leaves_a_model_that_keeps_a_tensor_for_training_by_its_name(kept: str, read: str) -> None:
+    code = KEEPING.format(kept=kept, read=read)
+    check_leaves(NoGradEval, code, "the model's forward keeps a tensor that is read elsewhere (line 13)")
+
+
+def test_rewrites_beside_a_tensor_that_is_kept_without_its_graph() -> None:
+    code = KEEPING.format(kept="setattr(self, 'last', y.detach())", read="net(net.last)")
+    check_rewrites(NoGradEval, code, code.replace("def evaluate", "@torch.no_grad()\ndef evaluate"))
+
+
 DECODER = """\
 class Decoder(nn.Module):
     def __init__(self):

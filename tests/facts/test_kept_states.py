@@ -50,6 +50,15 @@ net = Net()
         pytest.param("y = self.layer(x) * self.count\nself.count = self.count + 1", None, id="a number"),
         pytest.param("y = self.layer(x + self.state)", None, id="only read"),
         pytest.param("y = self.layer(x)\nself.state = y", None, id="only written"),
+        pytest.param("y = self.layer(x + self.state)\nsetattr(self, 'state', y)", "state", id="written by its name"),
+        pytest.param("y = self.layer(x + getattr(self, 'state'))\nself.state = y", "state", id="read by its name"),
+        pytest.param(
+            "y = self.layer(x + self.state)\nvars(self)['state'] = y.detach()",
+            None,
+            id="by its name, without its graph",
+        ),
+        pytest.param("y = self.layer(x + self.state)\nself.state = y.detach().clone()", None, id="a copy without it"),
+        pytest.param("y = self.layer(x + self.state)\nself.state = y - y.detach()", "state", id="a part has its graph"),
     ],
 )
 def test_what_is_carried_from_one_call_to_the_next(body: str, attribute: str | None) -> None:
@@ -57,7 +66,7 @@ def test_what_is_carried_from_one_call_to_the_next(body: str, attribute: str | N
 
     found = states.carried_on(function)
 
-    assert (None if found is None else found.attr) == attribute
+    assert (None if found is None else found.name) == attribute
 
 
 def inside(body: str, below: str = "", **others: str) -> list[str]:
@@ -89,6 +98,86 @@ def test_what_is_kept_inside_of_a_forward(body: str, below: str, expected: list[
     assert inside(body, below) == expected
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "setattr(self, 'last', y)",
+        "setattr(self, f'{name}', y)",
+        "object.__setattr__(self, 'last', y)",
+        "super().__setattr__('last', y)",
+        "self.__dict__['last'] = y",
+        "self.__dict__['last'], self.size = y, 4",
+        "vars(self)['last'] = y",
+        "vars(self).update(last=y)",
+        "self.__dict__.update({'last': y})",
+        "self.__dict__.setdefault('last', y)",
+        "self.register_buffer('last', y)",
+        "note(self, y)",
+    ],
+)
+def test_a_forward_keeps_a_tensor_by_the_name_of_an_attribute(kept: str) -> None:
+    helper = "def note(net, y):\n    net.last = y\n"
+
+    assert inside(f"y = self.layer(x)\n{kept}", f"{helper}net.last.sum().backward()") == [READ]
+
+
+@pytest.mark.parametrize(
+    ("kept", "below"),
+    [
+        pytest.param("setattr(self, 'last', y)", "", id="nobody reads it"),
+        pytest.param("setattr(self, 'last', y.detach().to(x.device))", "print(net.last)", id="without its graph"),
+        pytest.param("setattr(self, 'last', 4)", "print(net.last)", id="a number"),
+        pytest.param("setattr(torch, 'last', y)", "print(torch.last)", id="of a library"),
+        pytest.param("vars(self).get('last')", "print(net.last)", id="it is only read"),
+    ],
+)
+def test_nothing_is_kept_by_the_name_of_an_attribute(kept: str, below: str) -> None:
+    assert inside(f"y = self.layer(x)\n{kept}", below) == []
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "getattr(net, 'last')",
+        "getattr(net, f'{name}', None)",
+        "net.__dict__['last']",
+        "vars(net).get('last')",
+        "list(vars(net).values())",
+        "dict(vars(net))",
+        "operator.attrgetter('last')(net)",
+        "net.__getattribute__('last')",
+    ],
+)
+def test_what_a_forward_keeps_is_read_by_the_name_of_an_attribute(read: str) -> None:
+    assert inside(KEEPS, f"import operator\nfor name in input():\n    print({read})") == [READ]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param("getattr(net, 'first')", id="another attribute"),
+        pytest.param("getattr(nn, input())", id="of a library"),
+        pytest.param("vars(argparse.ArgumentParser().parse_args())", id="of options"),
+    ],
+)
+def test_nobody_reads_what_a_forward_keeps(read: str) -> None:
+    assert inside(KEEPS, f"import argparse\nprint({read})") == []
+
+
+def test_a_constructor_looks_its_layers_up_before_any_forward() -> None:
+    other = "class Head:\n    def {}(self):\n        print(getattr(self, str(4)))\n"
+
+    assert inside(KEEPS, other.format("__init__")) == []
+    assert inside(KEEPS, other.format("show")) == [READ]
+
+
+def test_a_forward_keeps_a_tensor_in_a_name_of_the_module() -> None:
+    kept = "y = self.layer(x)\nglobal last\nlast = y"
+
+    assert inside(kept, "last.sum().backward()") == [READ]
+    assert inside(kept) == []
+
+
 def test_a_function_that_only_the_forward_calls_reads_in_the_forward() -> None:
     helper = "def double(net):\n    return net.last * 2\n"
 
@@ -107,6 +196,7 @@ KEPT = "net.kept = []\n"
         pytest.param("self.kept.append(y.detach())", KEPT + "print(net.kept)", [], id="without its graph"),
         pytest.param("self.kept.append(x.shape)", KEPT + "print(net.kept)", [], id="sizes"),
         pytest.param("STORE['y'] = y", "STORE = {}\nprint(STORE)", [COLLECTED], id="a dictionary of the module"),
+        pytest.param("STORE.update(y=y)", "STORE = {}\nprint(STORE)", [COLLECTED], id="it is updated"),
         pytest.param("STORE['n'] = 4", "STORE = {}\nprint(STORE)", [], id="a number in a dictionary of the module"),
         pytest.param("STORE = {}\nSTORE['y'] = y", "STORE = {}\nprint(STORE)", [], id="a dictionary of its own"),
     ],

@@ -24,6 +24,7 @@ from codemods.dataflow.values import (
     library_names,
     without_none,
 )
+from codemods.facts.attribute_access import is_namespace
 from codemods.facts.autograd.carriers import hands_out, may_carry, passes_on
 from codemods.facts.autograd.courses import Course, items
 from codemods.facts.training.iterations import called_functions, is_backward
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _KEEPS = frozenset(
     {"append", "appendleft", "extend", "add", "insert", "put", "put_nowait", "push", "store", "remember", "setdefault"}
 )
+_SETS = frozenset({"__setattr__", "__setitem__", "register_buffer"})
 _OF_CONTAINERS = frozenset({"update", "pop", "popleft", "index", "count"})
 _UNTRAINED = ("builtins.", "collections.", "itertools.", "tqdm.", "torch.", "torchvision.")
 # But these, and what compares results: nothing is gained where it does.
@@ -343,13 +345,24 @@ class _Walk(ForwardAnalysis[_Held]):
                 self._trained = self._trained or call
             if course.kept is not None and not self._is_shown(callee):
                 self._kept = self._kept or call
-        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        if receiver and not functions and is_statement and (method in _KEEPS or _is_in_place(method)):
-            self._put_into(receiver[0], call)
+        if isinstance(call.func, ast.Attribute) and not functions and is_statement:
+            self._call_method(call, call.func)
         if any(_is_told_to_keep(each, is_method=bool(receiver)) for each in callees):
             self._kept = self._kept or call
         if self._graphs.strict and not functions and not self._is_understood(call):
             self._kept = self._kept or call
+
+    def _call_method(self, call: ast.Call, called: ast.Attribute) -> None:
+        """Notes what a method of no class of the project does with a tensor that carries a graph."""
+        is_update = called.attr == "update" and self._is_dictionary(called.value)
+        if called.attr in _KEEPS or _is_in_place(called.attr) or is_update:
+            self._put_into(called.value, call)
+        elif called.attr in _SETS:
+            self._kept = self._kept or call
+
+    def _is_dictionary(self, node: ast.expr) -> bool:
+        """Whether ``update()`` puts what it is given there, and does not show it: also the attributes of an object."""
+        return is_namespace(self._flow, node) or any(isinstance(each, Container) for each in self._flow.values(node))
 
     def _roots(self, call: ast.Call) -> list[ast.expr]:
         """What a call differentiates: its first argument, or the tensor whose method it is."""

@@ -126,7 +126,7 @@ def _why_kept(script: Script, trained: TrainedModel) -> Reason | None:
         carried = states.carried_on(function)
         if carried is not None:
             text = f"the model keeps a tensor for its next call ({HERE})"
-            return Reason("outputs-kept", text, (at(module_of(script.flow, carried), carried),))
+            return Reason("outputs-kept", text, (at(module_of(script.flow, carried.node), carried.node),))
     place = kept_outputs(script, trained.model.value)
     if place is None:
         return None

@@ -217,8 +217,9 @@ class GraphObstacles:
             for forward in called_forwards(self._flow, call):
                 kept = self._states.carried_on(forward)
                 if kept is not None:
-                    text = f"the model keeps self.{kept.attr} from one call to the next ({HERE})"
-                    return Reason("graph-escapes", text, (self.place(node, kept),))
+                    what = "an attribute" if kept.name is None else f"self.{kept.name}"
+                    text = f"the model keeps {what} from one call to the next ({HERE})"
+                    return Reason("graph-escapes", text, (self.place(node, kept.node),))
         return None
 
     def mixed_autocast(self, module: Module, node: ast.AST, home: ast.AST) -> Reason | None:

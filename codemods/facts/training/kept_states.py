@@ -6,9 +6,9 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import bound_names, words
-from codemods.dataflow.source import walk
+from codemods.dataflow.names import bound_names, declared_outer, words
 from codemods.dataflow.values import Container, MovedTensor, SomeTensor, Unknown
+from codemods.facts.attribute_access import Access, read_by_name, written_by_name
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.evaluation_region import Kept
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from codemods.dataflow.values import Value, Values
 
 _MAY_CARRY = (SomeTensor, MovedTensor, Unknown, Container)
-_PUTTING = words("append appendleft extend insert setdefault")
+_PUTTING = words("add append appendleft extend insert setdefault update")
 _CUTTING = words("argmax data detach item shape size tolist")
+_MOVING = words("to type type_as")
 
 
 class KeptStates:
@@ -47,11 +48,16 @@ class KeptStates:
                 if is_given_outputs(name):
                     text = f"a forward hook may keep tensors for later ({HERE})"
                     yield Kept(module, Reason("graph-escapes", text, (at(module, call),)), None)
-            for target in module.nodes(ast.Attribute):
-                forward = self._forward_that_keeps(module, target) if isinstance(target.ctx, ast.Store) else None
+            for target, attribute, values in self._kept_in_attributes(module):
+                forward = self._forward_that_keeps(module, target, attribute, values)
                 if forward is not None:
                     text = f"the model's forward keeps a tensor that is read elsewhere ({HERE})"
                     yield Kept(module, Reason("graph-escapes", text, (at(module, target),)), forward)
+            for name in module.nodes(ast.Name):
+                forward = self._forward_that_binds(module, name) if isinstance(name.ctx, ast.Store) else None
+                if forward is not None:
+                    text = f"the model's forward keeps a tensor that is read elsewhere ({HERE})"
+                    yield Kept(module, Reason("graph-escapes", text, (at(module, name),)), forward)
             for node, container, given in _put_in(module):
                 forward = self._forward_that_collects(module, node, container, given)
                 if forward is not None:
@@ -71,33 +77,67 @@ class KeptStates:
         reads: Sequence[tuple[Module, ast.AST]]
         match container:
             case ast.Attribute(_, name):
-                reads = self._reads.get(name, ())
+                reads = self._reads_of(name)
             case ast.Name(name) if name not in bound_names(function):
-                loads = ((where, each) for where in self._modules for each in where.nodes(ast.Name) if each.id == name)
-                reads = [(where, each) for where, each in loads if isinstance(each.ctx, ast.Load)]
+                reads = self._reads_of_name(name)
             case _:
                 return None
         return self._read_elsewhere(forwards, reads) if self._may_carry(self._flow.values(given)) else None
 
+    def _reads_of(self, attribute: str | None) -> Sequence[tuple[Module, ast.expr]]:
+        """Where attributes of that name are read, or may be; None: of any name."""
+        found = self._reads
+        if attribute is None:
+            return [each for places in found.values() for each in places]
+        return [*found.get(attribute, ()), *found.get(None, ())]
+
     @cached_property
-    def _reads(self) -> dict[str, list[tuple[Module, ast.Attribute]]]:
-        """Where attributes are read, by their names."""
-        found: dict[str, list[tuple[Module, ast.Attribute]]] = {}
+    def _reads(self) -> dict[str | None, list[tuple[Module, ast.expr]]]:
+        """Where attributes are read, by their names; under None where the name is computed."""
+        found: dict[str | None, list[tuple[Module, ast.expr]]] = {}
         for module in self._modules:
             for each in module.nodes(ast.Attribute):
                 if isinstance(each.ctx, ast.Load):
                     found.setdefault(each.attr, []).append((module, each))
+            for read in read_by_name(self._flow, module):
+                # A constructor runs before any forward: layers that are numbered are often looked up there.
+                if read.name is not None or getattr(module.function(read.node), "name", "") != "__init__":
+                    found.setdefault(read.name, []).append((module, read.node))
         return found
 
-    def _forward_that_keeps(self, module: Module, target: ast.Attribute) -> FunctionNode | None:
+    def _reads_of_name(self, name: str) -> Sequence[tuple[Module, ast.expr]]:
+        loads = ((where, each) for where in self._modules for each in where.nodes(ast.Name) if each.id == name)
+        return [(where, each) for where, each in loads if isinstance(each.ctx, ast.Load)]
+
+    def _kept_in_attributes(self, module: Module) -> Iterator[tuple[ast.expr, str | None, Values]]:
+        """Where attributes are given a value, with their names, None where any may be, and what it may be."""
+        for target in module.nodes(ast.Attribute):
+            if isinstance(target.ctx, ast.Store):
+                yield target, target.attr, self._flow.values(target)
+        for written in written_by_name(self._flow, module):
+            given = written.given
+            if given is None or not _is_cut(given):
+                values = self._flow.values(given) if given is not None else frozenset()
+                yield written.node, written.name, values or frozenset({Unknown("it is not followed")})
+
+    def _forward_that_keeps(
+        self, module: Module, target: ast.expr, attribute: str | None, values: Values
+    ) -> FunctionNode | None:
         """The model's own ``forward``, where it is ``self.x = …`` in it, a tensor, and something else reads ``….x``."""
         function = module.function(target)
-        if not isinstance(function, ast.FunctionDef) or not is_models_method(self._flow, function):
+        forwards = self._forwards_that_run(function) if isinstance(function, ast.FunctionDef) else ()
+        if not forwards or not self._may_carry(values):
             return None
-        forwards = self._forwards_that_run(function)
-        if not forwards or not self._may_carry(self._flow.values(target)):
+        return self._read_elsewhere(forwards, self._reads_of(attribute))
+
+    def _forward_that_binds(self, module: Module, name: ast.Name) -> FunctionNode | None:
+        """The model's own ``forward``, where it binds a name that is not its own: ``global LAST``."""
+        function = module.function(name)
+        is_shared = isinstance(function, ast.FunctionDef) and name.id in declared_outer(function)
+        forwards = self._forwards_that_run(function) if function is not None and is_shared else ()
+        if not forwards or not self._may_carry(self._flow.values(name)):
             return None
-        return self._read_elsewhere(forwards, self._reads.get(target.attr, ()))
+        return self._read_elsewhere(forwards, self._reads_of_name(name.id))
 
     def _forwards_that_run(self, function: Callee) -> Sequence[ast.FunctionDef]:
         """The ``forward`` of a model that the function is, or those that call it, maybe through others."""
@@ -148,19 +188,24 @@ class KeptStates:
             and all(self._runs_in(module_of(self._flow, each).function(each), forward, seen) for each in callers)
         )
 
-    def carried_on(self, forward: Callee) -> ast.Attribute | None:
+    def carried_on(self, forward: Callee) -> Access | None:
         """An attribute with a tensor that the forward reads before it writes it."""
-        read: set[str] = set()
-        for statement in forward.body if not isinstance(forward, ast.Lambda) else ():
-            attributes = [
-                each
-                for each in own(statement, ast.Attribute)
-                if isinstance(each.value, ast.Name) and each.value.id == "self"
-            ]
-            read.update(each.attr for each in attributes if isinstance(each.ctx, ast.Load))
-            for each in attributes:
-                tensors = self._may_carry(self._flow.values(each))
-                if isinstance(each.ctx, ast.Store) and each.attr in read and tensors and not _is_detached(statement):
+        if isinstance(forward, ast.Lambda):
+            return None
+        module = module_of(self._flow, forward)
+        by_name = {each.node: each for each in read_by_name(self._flow, module)}
+        written_so = {each.node: each for each in written_by_name(self._flow, module)}
+        read: set[str | None] = set()
+        for statement in forward.body:
+            inside = list(own(statement, ast.expr))
+            mine = [each for each in inside if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self"]
+            read |= {each.attr for each in mine if isinstance(each.ctx, ast.Load)}
+            read |= {by_name[each].name for each in inside if each in by_name}
+            stored = [Access(each, each.attr) for each in mine if isinstance(each.ctx, ast.Store)]
+            for each in (*stored, *(written_so[one] for one in inside if one in written_so)):
+                given = each.given or _assigned(statement)
+                is_tensor = self._may_carry(self._flow.values(each.given or each.node))
+                if each.name in read and is_tensor and not (given is not None and _is_cut(given)):
                     return each
         return None
 
@@ -171,6 +216,8 @@ def _put_in(module: Module) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
         match call:
             case ast.Call(ast.Attribute(container, name), [*_, given], []) if name in _PUTTING:
                 yield call, container, given
+            case ast.Call(ast.Attribute(container, "update"), [], keywords):
+                yield from ((call, container, each.value) for each in keywords)
     for statement in module.nodes(ast.Assign):
         for target in statement.targets:
             if isinstance(target, ast.Subscript):
@@ -178,13 +225,23 @@ def _put_in(module: Module) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
 
 
 def _is_cut(node: ast.expr) -> bool:
-    """Whether what is kept has no graph: ``x.detach().cpu()``."""
-    return any(isinstance(each, ast.Attribute) and each.attr in _CUTTING for each in walk(node))
+    """Whether what is kept has no graph: ``x.detach().cpu()``, and not ``x + x.detach()``."""
+    match node:
+        case ast.Tuple(elements) | ast.List(elements):
+            return all(map(_is_cut, elements))
+        case ast.Call(ast.Attribute(value, name), given):
+            is_alone = name in _MOVING or all(isinstance(each, ast.Constant) for each in given)
+            return name in _CUTTING or (is_alone and _is_cut(value))
+        case ast.Attribute(value, name):
+            return name in _CUTTING or _is_cut(value)
+        case ast.Subscript(value):
+            return _is_cut(value)
+    return isinstance(node, ast.Constant)
 
 
-def _is_detached(statement: ast.stmt) -> bool:
-    """``self.x = y.detach()``."""
+def _assigned(statement: ast.stmt) -> ast.expr | None:
+    """``y`` of ``self.x = y``."""
     match statement:
-        case ast.Assign(_, ast.Call(ast.Attribute(_, "detach"))):
-            return True
-    return False
+        case ast.Assign([ast.Attribute()], value):
+            return value
+    return None
