@@ -299,7 +299,8 @@ class Site:
             text = ast.unparse(escape.target)
             if formats.names.get(text, Format.OTHER) is Format.OTHER:
                 continue
-            if formats.names[text] is Format.UNKNOWN or not self._is_unconditional(escape):
+            is_known = formats.names[text] is not Format.UNKNOWN or escape.is_tensor
+            if not is_known or not self._is_unconditional(escape):
                 why = f"{text!r} leaves the block in 16 bits ({HERE}), and what it holds is not known"
                 raise LeftError("leaves-in-16-bits", why, at(self.script.module, escape.use))
             found.append(f"{text} = {text}.float()")

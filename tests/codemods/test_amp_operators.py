@@ -157,11 +157,40 @@ def test_what_is_not_known_is_no_float(inside: str) -> None:
             "kept.append(torch.sort(out, 1).values.numpy())", ["out = out.float()"], id="values by their name"
         ),
         pytest.param("kept.append(out.min().numpy())", ["out = out.float()"], id="the smallest of all"),
+        pytest.param(
+            "hits += (out.argmax(1) == y).to(out.dtype).mean()",
+            ["out = out.float()"],
+            id="a sum is taken in its format",
+        ),
+        pytest.param("print((out.argmax(1) == y).to(out.dtype).mean().item())", [], id="one mean in its format"),
     ],
 )
 def test_values_and_indices_of_what_leaves_the_block(after: str, lines: list[str]) -> None:
     """NumPy knows no bfloat16, so values that become arrays have to be widened; indices need nothing."""
     assert widened("pass", after) == lines
+
+
+HEADS = """\
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x):
+        out = self.layer(x)
+        return {"logits": out, "extra": library(out)}
+
+
+heads = Heads()
+"""
+
+
+def test_what_has_a_number_format_is_a_tensor() -> None:
+    """What the model returns is not known: only a tensor can be asked for the format of another."""
+    inside = "extra = heads(x)['extra']"
+
+    assert widened(inside, "kept.append(extra)", HEADS).endswith("what it holds is not known")  # type: ignore[union-attr]
+    assert widened(inside, "hits += (y > 1).to(dtype=extra.dtype).mean()", HEADS) == ["extra = extra.float()"]
 
 
 KEEPERS = """\

@@ -69,3 +69,21 @@ def test_a_name_may_hold_something_else_by_then(between: str, is_another: bool) 
     uses = Uses(found.flow, found.module, frozenset(ast.walk(block[0])))
 
     assert [ast.unparse(each.target) for each in uses.escapes(block)] == ([] if is_another else ["y"])
+
+
+@pytest.mark.parametrize(
+    ("use", "is_tensor"),
+    [
+        pytest.param("kept = (x > 0).to(dtype=y.dtype), y", True, id="another tensor gets its format, by name"),
+        pytest.param("kept = (x > 0).to(y.dtype), y", True, id="another tensor gets its format"),
+        pytest.param("kept = library(y.dtype)", False, id="code that is not seen gets what may be of an array"),
+        pytest.param("kept = (x > 0).to(y.device), y", False, id="a model has a device, too"),
+        pytest.param("library(y)", False, id="nothing shows it"),
+    ],
+)
+def test_whether_a_use_shows_that_it_is_a_tensor(use: str, is_tensor: bool) -> None:  # noqa: FBT001 - the expectation
+    found, statements = known(f"y = model(x)\n{use}\n")
+    block = (statements[0],)
+    (escape,) = Uses(found.flow, found.module, frozenset(ast.walk(block[0]))).escapes(block)
+
+    assert escape.is_tensor is is_tensor

@@ -34,6 +34,19 @@ DEEP = "".join(f"def f{at}(t):\n    f{at - 1}(t)\n" for at in range(1, 7))
         pytest.param("v, i = y.max(1)\nw = v\nprint(w, i)", True, id="values and indices"),
         pytest.param("m = y.max(1)\nn = m\no = n\np = o\nq = p\nprint(q[1])", True, id="both, by many names"),
         pytest.param("m = y.max(1)\nn = m\no = n\np = o\nq = p\nlibrary(q[0])", False, id="the values, by many names"),
+        pytest.param("print(f'{y.dtype}')", True, id="its format is printed"),
+        pytest.param("log = '{}'.format(y.type())", True, id="the name of its format is printed"),
+        pytest.param("h = (x > 0).to(dtype=y.dtype).mean()\nprint(h)", True, id="one mean is taken in its format"),
+        pytest.param(
+            "hits = 0\nfor _ in range(9):\n    hits += (x > 0).to(dtype=y.dtype).mean()",
+            False,
+            id="a sum over passes is taken in its format",
+        ),
+        pytest.param("hits = 0\nhits += (x > 0).type(y.type()).sum()", False, id="a sum in the format that it names"),
+        pytest.param("kept = torch.zeros(4, dtype=y.dtype)\nkept[1] += 1", False, id="a tensor is made in its format"),
+        pytest.param("library(y.dtype)", False, id="code that is not seen gets its format"),
+        pytest.param("assert y.dtype == torch.float32", False, id="its format is compared"),
+        pytest.param("c = y.type(torch.long)\nkept = [c]", True, id="it is converted to a format that is named"),
     ],
 )
 def test_whether_a_use_is_harmless(body: str, harmless: bool) -> None:  # noqa: FBT001 - the expectation itself

@@ -11,6 +11,7 @@ from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import library_names
 from codemods.facts.precision.tolerance import Tolerance
 from codemods.facts.reach import own, project_functions, stores
+from codemods.library.operations import operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,6 +31,8 @@ class Escape:
     """The statement that writes it."""
     use: ast.expr
     """The first such use."""
+    is_tensor: bool = False
+    """Whether a use shows that it is one tensor: its number format is asked for, ``y.to(x.dtype)``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +54,10 @@ class Uses:
         for text, (target, statement) in targets.items():
             if isinstance(target, ast.Name) and self._is_carried(target):
                 continue
-            use = next(
-                (
-                    each
-                    for each in self._reads(text, target, block)
-                    if not self._tolerance.is_harmless(self.module, each)
-                ),
-                None,
-            )
+            reads = list(self._reads(text, target, block))
+            use = next((each for each in reads if not self._tolerance.is_harmless(self.module, each)), None)
             if use is not None:
-                yield Escape(target, statement, use)
+                yield Escape(target, statement, use, any(map(self._is_asked_for_its_format, reads)))
 
     def _reads(self, text: str, target: ast.expr, block: Block) -> Iterator[ast.expr]:
         """Where the name is read outside of the blocks, perhaps with the value of this block."""
@@ -79,6 +76,16 @@ class Uses:
             since = block[-1] if is_after else loop
             if (is_after or is_next_pass) and since is not None and not self._bound_between(text, since.lineno, name):
                 yield name
+
+    def _is_asked_for_its_format(self, node: ast.expr) -> bool:
+        """Whether an operator of torch is given the format of what is read, which tensors alone have."""
+        attribute = self.module.parent(node)
+        if not isinstance(attribute, ast.Attribute) or attribute.attr != "dtype":
+            return False
+        call = self.module.parent(attribute)
+        if isinstance(call, ast.keyword):
+            call = self.module.parent(call)
+        return isinstance(call, ast.Call) and operation(self.flow, call) is not None
 
     def _read_by_relatives(self, statement: ast.stmt) -> Iterator[ast.Attribute]:
         """The attributes that the bases and subclasses of the statement's class read in other files."""

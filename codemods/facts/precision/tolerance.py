@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # What may be done with a 16-bit tensor outside the block, without a second thought.
 _HARMLESS_METHODS = frozenset(
-    {"item", "tolist", "size", "dim", "numel", "nelement", "type", "backward", "retain_grad", "register_hook"}
+    {"item", "tolist", "size", "dim", "numel", "nelement", "backward", "retain_grad", "register_hook"}
     | {"detach_", "zero_", "requires_grad_"}
 )
 _PASSING_METHODS = frozenset(
@@ -98,12 +98,16 @@ class Tolerance:
     def _of_tensor(self, module: Module, node: ast.expr) -> bool:  # noqa: C901 - a table of cases
         parent = module.parent(node) if module.holds(node) else None
         match parent:
+            case ast.Attribute(_, "dtype"):
+                return self._is_harmless_format(module, parent)
             case ast.Attribute(_, name):
                 row = attribute(name)
                 if row is not None and row.memory is not Memory.VIEW:
                     return True
                 call = module.parent(parent)
                 if isinstance(call, ast.Call) and call.func is parent:
+                    if name == "type":
+                        return bool(call.args or call.keywords) or self._is_harmless_format(module, call)
                     passes = name in _PASSING_METHODS
                     return name in _HARMLESS_METHODS or self._is_harmless_operand(module, call, passes=passes)
                 return row is not None and self.is_harmless(module, parent)
@@ -125,6 +129,22 @@ class Tolerance:
                 return self.is_harmless(module, parent)
             case ast.Assign([ast.Name(name) as target]) if not _is_outer(module, target):
                 return all(self.is_harmless(module, each) for each in _read(module, target, name))
+            case _:
+                return False
+
+    def _is_harmless_format(self, module: Module, node: ast.expr) -> bool:
+        """Whether nothing that needs 32 bits is made in the format that the expression names: ``y.to(x.dtype)``."""
+        parent = module.parent(node)
+        if isinstance(parent, ast.keyword):
+            parent = module.parent(parent)
+        match parent:
+            case ast.FormattedValue() | ast.Expr() | ast.Call(ast.Attribute(_, "format")):
+                return True
+            case ast.Call() if operation(self._flow, parent) is not None:
+                return self.is_harmless(module, parent)
+            case ast.Call():
+                names = {each.name for each in self._flow.values(parent.func)}
+                return bool(names) and names <= _HARMLESS_FUNCTIONS
             case _:
                 return False
 
