@@ -88,6 +88,30 @@ def hazards(body: str) -> list[str | None]:
             id="a name that each pass of a loop binds anew",
         ),
         pytest.param(
+            "goal = torch.stack(tuple(one if last else one + 0.9 * best.max() for one, last, best in zip(r, s, q(n))))"
+            "\nloss = F.mse_loss(q(s), goal)\nloss.backward()",
+            "goal",
+            id="a comprehension",
+        ),
+        pytest.param(
+            "goal = torch.stack([k + 0.9 * best for k, row in enumerate(q(n)) for best in row])"
+            "\nloss = F.mse_loss(q(s), goal)\nloss.backward()",
+            "goal",
+            id="a comprehension of two loops",
+        ),
+        pytest.param(
+            "goal = []\nfor one, best in zip(r, target(n).detach()):\n    goal.append(one + 0.9 * best)"
+            "\nloss = F.mse_loss(q(s), torch.stack(goal))\nloss.backward()",
+            "torch.stack(goal)",
+            id="a loop",
+        ),
+        pytest.param(
+            "best = q(n)\ngoal = torch.stack([one + 0.9 * best for one, best in zip(r, s)])"
+            "\nloss = F.mse_loss(q(s), goal)\nloss.backward()",
+            None,
+            id="a comprehension whose name holds estimates outside of it",
+        ),
+        pytest.param(
             "goal = (r + target(n)).detach()\nloss = F.mse_loss(q(s), goal)\nloss.backward()", None, id="no discount"
         ),
     ],

@@ -24,13 +24,16 @@ from codemods.library.operations import operands, operation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.training.loss_regions import Phase, Phases
 
-Assignment: TypeAlias = "ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr"
+Assignment: TypeAlias = "ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr | ast.For"
 
 _BOTH = 2
 _CUTS = frozenset({"detach", "data", "item", "numpy", "tolist"})
+_COLLECTS = frozenset(f"builtins.{name}" for name in ("list", "max", "min", "reversed", "sorted", "sum", "tuple"))
+"""Functions of Python that return what they are given, or the sum or one of it."""
 _WHAT = "adds to what a network estimates, as Q-learning does, and 16 bits do not tell such values apart:"
 _REMEDY = "estimate values in 32 bits"
 
@@ -144,6 +147,24 @@ class _Values:
             for target, value in (pair for each in targets for pair in _pairs(each, statement.value)):
                 if value is not None:
                     found[_bound_name(target)].append((statement, target, value))
+        for loop in own(self._tree, ast.For):
+            for target, value in _taken(self.phases.reach.flow, loop.target, loop.iter):
+                found[_bound_name(target)].append((loop, target, value))
+        return found
+
+    @cached_property
+    def _comprehended(self) -> Mapping[ast.Name, ast.expr]:
+        """The names that comprehensions bind for themselves, where they are read: what the numbers are taken from."""
+        found: dict[ast.Name, ast.expr] = {}
+        for node in own(self._tree, ast.expr):  # the inner ones come later
+            if not isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+                continue
+            bound: dict[str, ast.expr] = {}
+            for each in node.generators:
+                found.update((name, bound[name.id]) for name in own(each.iter, ast.Name) if name.id in bound)
+                taken = _taken(self.phases.reach.flow, each.target, each.iter)
+                bound.update((_bound_name(target), value) for target, value in taken)
+            found.update((name, bound[name.id]) for name in own(node.elt, ast.Name) if name.id in bound)
         return found
 
     @cached_property
@@ -164,7 +185,8 @@ class _Values:
         """What the expression is made of."""
         match node:
             case ast.Name():
-                return self._name((node.id, self._bound_by(node)))
+                taken = self._comprehended.get(node)
+                return self._name((node.id, self._bound_by(node))) if taken is None else self.of(taken)
             case ast.BinOp(left, operator, right):
                 return self._combined(operator, self.of(left), self.of(right))
             case ast.UnaryOp(_, operand):
@@ -253,6 +275,8 @@ class _Values:
             return self._any(call.args[:1])
         if isinstance(call.func, ast.Attribute) and call.func.attr in _CUTS:
             return self.of(call.func)
+        if values and all(each.name in _COLLECTS for each in values):
+            return self._any(call.args)
         found = operation(flow, call)
         is_numpy = any(isinstance(each, External) and each.name.startswith("numpy.") for each in values)
         if (found is None or found.has_no_floats) and not is_numpy:
@@ -297,6 +321,23 @@ def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[ast.expr,
     else:
         for each in target.elts:
             yield from _pairs(each, value)
+
+
+def _taken(flow: Flow, target: ast.expr, iterated: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The targets of a loop, each with that of which its values are the elements."""
+    names = {each.name for each in flow.values(iterated.func)} if isinstance(iterated, ast.Call) else set()
+    several = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+    given = iterated.args if isinstance(iterated, ast.Call) else []
+    if names == {"builtins.zip"} and len(given) == len(several):
+        for one, other in zip(several, given, strict=True):
+            yield from _taken(flow, one, other)
+    elif names == {"builtins.enumerate"} and given and len(several) == _BOTH:
+        yield from _taken(flow, several[1], given[0])
+    elif several:
+        for each in several:
+            yield from _taken(flow, each, iterated)
+    else:
+        yield target, iterated
 
 
 def _bound_name(target: ast.expr) -> str:
