@@ -20,6 +20,7 @@ from codemods.dataflow.source import LOOPS, lasting
 from codemods.editing.values import Insert, Replace, Surround, Wrap
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.loops import REPEATING, around, place
+from codemods.facts.models.placement import with_unknown
 from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.dtypes import Format, Formats
 from codemods.facts.precision.escapes import leak
@@ -232,7 +233,9 @@ class Site:
         if unseen is None:
             return None
         module, call = unseen
-        because = why(self.script.flow, self.script.flow.values(call.func), Kind.MODEL)
+        flow = self.script.flow
+        called = frozenset(each for one in flow.values(call.func) for each in with_unknown(flow, one))
+        because = why(flow, called, Kind.MODEL)
         text = f"what {module.code(call.func)} computes is not seen ({HERE}): {because}"
         return Reason("unknown-model", text, (at(module, call),))
 

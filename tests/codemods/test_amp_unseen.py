@@ -41,6 +41,9 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
         ),
         pytest.param("eval(args.model)()", "eval() is not followed", id="a class by its name"),
         pytest.param(
+            "nn.DataParallel(eval(args.model)())", "eval() is not followed", id="a class by its name, in a wrapper"
+        ),
+        pytest.param(
             "torch.load(args.model)", "it comes from torch.load(), which is not known to be a model", id="a file"
         ),
     ],

@@ -234,3 +234,29 @@ def test_what_a_name_is_given_when_the_training_is_over_is_no_model_of_it(
     (phase,) = found.all
 
     assert (found.unseen(phase) is None) == is_seen
+
+
+@pytest.mark.parametrize(
+    ("made", "is_seen"),
+    [
+        pytest.param("nn.DataParallel(nn.Linear(2, 2))", True, id="torch's own"),
+        pytest.param("nn.DataParallel(elsewhere.Net())", False, id="another package's"),
+        pytest.param("nn.DataParallel(module=torch.compile(elsewhere.Net()))", False, id="in two wrappers"),
+        pytest.param("elsewhere.Net()", False, id="without a wrapper"),
+    ],
+)
+def test_a_wrapper_is_seen_where_what_it_wraps_is(made: str, *, is_seen: bool) -> None:
+    text = f"""\
+import elsewhere
+import torch
+from torch import nn
+model = {made}.cuda()
+model.train()
+for x in torch.randn(4, 2).cuda():
+    loss = model(x).sum()
+    loss.backward()
+"""
+    found = Phases(script(text))
+    (phase,) = found.all
+
+    assert (found.unseen(phase) is None) == is_seen

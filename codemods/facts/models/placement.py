@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import NOTHING, Function, Made, Value, in_order, library_names, owner_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import FunctionNode, Module
+    from codemods.dataflow.values import Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,17 +65,30 @@ def wrappings(flow: Flow, value: Value) -> Iterator[tuple[Value, ...]]:
         yield (*(each for each in inside if each in around and each != model), model)
 
 
+def with_unknown(flow: Flow, value: Value) -> Values:
+    """What is inside wrappers, be it known to be a model or not: ``DataParallel(other_package.Net())``."""
+    if not _is_wrapper(value):
+        return frozenset({value})
+    around = closure([value], lambda each: _given_to_wrapper(flow, each) if _is_wrapper(each) else ())
+    return frozenset(each for each in around if not _is_wrapper(each))
+
+
 def _is_wrapper(value: Value) -> bool:
     return isinstance(value, Made) and value.name in WRAPPERS and isinstance(value.site, ast.Call)
 
 
 def _wrapped(flow: Flow, wrapper: Value) -> Iterator[Value]:
     """The models that a wrapper is given."""
+    yield from (inner for inner in in_order(_given_to_wrapper(flow, wrapper)) if kind(flow, inner) is Kind.MODEL)
+
+
+def _given_to_wrapper(flow: Flow, wrapper: Value) -> Values:
     match wrapper.site:
         case ast.Call(_, positional, keywords):
             given = [each.value for each in keywords if each.arg in {"module", "model", "obj", "func"}]
             for each in (given or positional)[:1]:
-                yield from (inner for inner in in_order(flow.values(each)) if kind(flow, inner) is Kind.MODEL)
+                return flow.values(each)
+    return NOTHING
 
 
 def moves(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Transfer]:

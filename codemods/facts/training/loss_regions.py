@@ -11,6 +11,7 @@ from codemods.dataflow.source import LOOPS, lasting, unparsed
 from codemods.dataflow.values import Class, External, Instance, Made, Method, Unknown, library_names, why_unknown
 from codemods.facts.models.layers import function_in_threads
 from codemods.facts.models.order import runs_only_before
+from codemods.facts.models.placement import with_unknown
 from codemods.facts.reach import Reach, is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason
 from codemods.facts.training.iterations import EventKind, is_backward
@@ -263,7 +264,11 @@ class Phases:
         )
 
     def _is_unseen(self, value: Value) -> bool:
-        return isinstance(value, (Unknown, Made)) and kind(self._flow, value) is None
+        """Whether it may be a model that is not seen, or wraps one: ``DataParallel(other_package.Net())``."""
+        inside = with_unknown(self._flow, value)
+        return not may(self._flow, inside, Kind.MODEL) and any(
+            isinstance(each, (Unknown, Made)) and kind(self._flow, each) is None for each in inside
+        )
 
     def _any_model_call(self, node: ast.AST) -> bool:
         return any(self.calls_model(each) for each in own(node, ast.Call))
