@@ -98,3 +98,37 @@ def test_what_uses_tf32_already(model: str, *, expected: bool) -> None:
     known = script(f"{IMPORTS}model = {model}\n")
 
     assert any(uses_tf32_already(known, each.value) for each in known.models) is expected
+
+
+BY_FUNCTIONS = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.ParameterList(torch.rand(4, 4) for _ in range(3))
+    def forward(self, x):
+        {}
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("return F.linear(x, self.weights[0])", True, id="a linear function"),
+        pytest.param("return F.linear(F.conv2d(x, self.weights[0]), self.weights[1])", False, id="after a convolution"),
+        pytest.param(
+            "x = F.linear(F.conv2d(x, self.weights[0]), self.weights[1])\n"
+            "        return F.linear(F.linear(x, self.weights[1]), self.weights[2])",
+            True,
+            id="several of them",
+        ),
+        pytest.param("return F.conv2d(x, self.weights[0]) @ self.weights[1]", True, id="a product of its own"),
+    ],
+)
+def test_functions_count_as_layers(body: str, *, expected: bool) -> None:
+    known = script(BY_FUNCTIONS.format(body))
+
+    assert any(multiplies(known, each.value) for each in known.models) is expected

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _CONVOLUTIONS = frozenset(
     f"{lazy}Conv{transpose}{n}d" for lazy in ("", "Lazy") for transpose in ("", "Transpose") for n in (1, 2, 3)
 )
-_FUNCTIONAL_CONVOLUTIONS = frozenset(
+FUNCTIONAL_CONVOLUTIONS = frozenset(
     f"torch.nn.functional.conv{transpose}{n}d" for transpose in ("", "_transpose") for n in (1, 2, 3)
 )
 # torchvision's and timm's constructors that make no convolutional network.
@@ -247,7 +247,7 @@ def _is_convolutional(flow: Flow, class_: ast.ClassDef) -> bool:
         ):
             return True
     return any(
-        isinstance(value, External) and value.name in _FUNCTIONAL_CONVOLUTIONS
+        isinstance(value, External) and value.name in FUNCTIONAL_CONVOLUTIONS
         for node in walk(class_)
         if isinstance(node, ast.Call)
         for value in flow.values(node.func)

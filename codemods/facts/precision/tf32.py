@@ -12,7 +12,7 @@ from codemods.dataflow.values import External, Instance, Made, Tensor, Unknown, 
 from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.devices.devices import branches, for_cuda
-from codemods.facts.models.layers import Model
+from codemods.facts.models.layers import FUNCTIONAL_CONVOLUTIONS, Model
 from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.gram import expanded_distances
 from codemods.facts.precision.presence import mixed_precision_by_default, other_precision_by_default
@@ -41,9 +41,9 @@ _LINEAR = frozenset({"Linear", "LazyLinear", "Bilinear", "LSTMCell", "GRUCell", 
 _ATTENTION = ("Transformer", "MultiheadAttention")
 _PRODUCTS = frozenset(
     {f"torch.{name}" for name in ("matmul", "mm", "bmm", "einsum", "baddbmm", "addmm", "tensordot")}
-    | {f"torch.nn.functional.{name}" for name in ("linear", "bilinear", "scaled_dot_product_attention")}
-    | {"torch.nn.functional.multi_head_attention_forward"}
+    | {f"torch.nn.functional.{name}" for name in ("multi_head_attention_forward", "scaled_dot_product_attention")}
 )
+_FUNCTIONAL_LINEAR = frozenset({"torch.nn.functional.linear", "torch.nn.functional.bilinear"})
 _TABLES = frozenset(f"torch.nn.{name}" for name in LOOKUPS)
 _METHODS = frozenset({"matmul", "mm", "bmm", "baddbmm", "addmm"})
 _LAST_LAYERS = 2
@@ -104,11 +104,11 @@ def _settings(script: Script) -> Iterator[tuple[Module, ast.AST, bool | None]]:
             for target, value in assigned(statement):
                 if isinstance(target, ast.Attribute) and target.attr in {_OLD, _NEW}:
                     yield module, statement, _allows(script, target.value, value)
-        yield from ((module, call, is_on) for call, is_on in _calls(script, module))
+        yield from ((module, call, is_on) for call, is_on in _setting_calls(script, module))
         yield from ((module, each, None) for each in module.nodes(ast.Constant) if each.value in _VARIABLES)
 
 
-def _calls(script: Script, module: Module) -> Iterator[tuple[ast.Call, bool | None]]:
+def _setting_calls(script: Script, module: Module) -> Iterator[tuple[ast.Call, bool | None]]:
     for call in module.nodes(ast.Call):
         names = {each.name for each in script.flow.values(call.func)}
         if _SETTER in names:
@@ -219,8 +219,11 @@ def multiplies(script: Script, model: Value) -> bool:
                 return True
             convolved += Model(script.flow, layer).has_convolution
         class_ = Model(script.flow, layer).class_
-        if class_ is not None and _has_products(script, class_):
-            return True
+        if class_ is not None:
+            if _has_products(script, class_):
+                return True
+            linear += _calls(script, class_, _FUNCTIONAL_LINEAR)
+            convolved += _calls(script, class_, FUNCTIONAL_CONVOLUTIONS)
     return linear > _LAST_LAYERS * convolved
 
 
@@ -243,7 +246,8 @@ def only_looks_up(script: Script, model: Value) -> bool:
         if any(isinstance(owner, Instance) for owner in script.flow.values(node.func.value))
         for value in script.flow.values(node.func)
     )
-    return not _has_products(script, known.class_) and not any(isinstance(each, Unknown) for each in called)
+    has_products = _has_products(script, known.class_) or _calls(script, known.class_, _FUNCTIONAL_LINEAR)
+    return not has_products and not any(isinstance(each, Unknown) for each in called)
 
 
 def _has_products(script: Script, class_: ast.ClassDef) -> bool:
@@ -257,3 +261,9 @@ def _has_products(script: Script, class_: ast.ClassDef) -> bool:
             if library_names(script.flow.values(node.func)) & _PRODUCTS:
                 return True
     return False
+
+
+def _calls(script: Script, class_: ast.ClassDef, functions: frozenset[str]) -> int:
+    """How many calls of these functions stand in the class."""
+    calls = (each for each in walk(class_) if isinstance(each, ast.Call))
+    return sum(not functions.isdisjoint(library_names(script.flow.values(each.func))) for each in calls)
