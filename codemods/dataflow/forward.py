@@ -468,10 +468,13 @@ class ForwardAnalysis(Generic[Held]):
         for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
             self._carry_out_parts(part, certain=False)
         inside, self._names = self.names, around
-        # Its targets are names of its own; what `:=` binds in it is a name of the function.
-        for each in walk(node):
-            if isinstance(each, ast.NamedExpr) and each.target.id in inside:
-                self.put(each.target.id, inside[each.target.id], certain=False)
+        # Its targets are names of its own; what `:=` binds in it, or a call in it changes, are names of the function.
+        targets = {
+            each.id for generator in node.generators for each in walk(generator.target) if isinstance(each, ast.Name)
+        }
+        for name, held in inside.items():
+            if name not in targets:
+                self.put(name, held, certain=False)
 
 
 def _around(module: Module, statement: ast.stmt) -> Iterator[tuple[ast.stmt, list[ast.stmt]]]:

@@ -2491,6 +2491,34 @@ def test_leaves_what_hands_a_graph_to_a_callback_or_a_closure() -> None:
     assert messages == {"it keeps a tensor for later (line 8)", "what it returns may be trained on (line 21)"}
 
 
+IN_PARTS = """\
+import torch
+from torch import nn
+
+encoder, head = nn.Linear(4, 4), nn.Linear(4, 2)
+
+
+def forward(x):
+    outputs = {"hidden": encoder(x)}
+    outputs.update(predict(outputs["hidden"]))
+    return outputs
+
+
+def predict(hidden):
+    return {f"scores {each}": head(hidden) for each in range(2)}
+
+
+for _ in range(2):
+    outputs = forward(torch.randn(3, 4))
+    sum(outputs["scores 0"]).sum().backward()
+    print(head.weight.grad)
+"""
+
+
+def test_leaves_a_part_of_training_whose_name_says_that_it_predicts() -> None:
+    check_leaves(NoGradEval, IN_PARTS, "what it returns may be trained on (line 10)")
+
+
 KEEPS = """\
 import torch
 from torch import nn

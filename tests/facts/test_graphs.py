@@ -123,6 +123,35 @@ def test_where_a_graph_leaves_the_code(body: str, expected: str) -> None:
     assert fate(body) == expected
 
 
+@pytest.mark.parametrize(
+    "takes_up",
+    [
+        pytest.param("own.update({'a': y})", id="another dictionary"),
+        pytest.param("own.update(a=y)", id="a name of it"),
+        pytest.param("own['b'].update(a=y)", id="a dictionary within it"),
+        pytest.param("own.extendleft([y])", id="a queue"),
+        pytest.param("_ = own.update(a=y)", id="with a result that nobody wants"),
+        pytest.param("x or own.update(a=y)", id="under a condition"),
+        pytest.param("[own.append(each) for each in [y]]", id="for each item of a list"),
+    ],
+)
+@pytest.mark.parametrize("own", ["{}", "[]", "library()"])
+def test_what_a_container_takes_up_is_in_it(own: str, takes_up: str) -> None:
+    assert fate(f"y = model(x)\nown = {own}\n{takes_up}\nreturn own") == "returned"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("import torchmetrics\nown = torchmetrics.MeanMetric()\nown.update(y)", "", id="a metric's class"),
+        pytest.param("own = library()\nown.update(y, x)", "", id="a metric is told two things"),
+        pytest.param("own = x * 2\nz = own.add(y)", "", id="a sum is another tensor"),
+    ],
+)
+def test_what_only_computes_with_it_does_not_hold_it(body: str, expected: str) -> None:
+    assert fate(f"y = model(x)\n{body}\nreturn own") == expected
+
+
 def test_a_number_that_a_function_is_given_does_not_change_for_its_caller() -> None:
     assert fate("total += model(x).sum()", "x, total=0") == ""
 

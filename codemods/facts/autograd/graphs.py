@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
 
 _KEEPS = frozenset(
-    {"append", "appendleft", "extend", "add", "insert", "put", "put_nowait", "push", "store", "remember", "setdefault"}
+    {"append", "appendleft", "extend", "extendleft", "add", "insert", "put", "put_nowait", "push", "store", "remember"}
+    | {"setdefault"}
 )
 _SETS = frozenset({"__setattr__", "__setitem__", "register_buffer"})
 _OF_CONTAINERS = frozenset({"update", "pop", "popleft", "index", "count"})
+_STANDARD = ("builtins.", "collections.")
 _UNTRAINED = ("builtins.", "collections.", "itertools.", "tqdm.", "torch.", "torchvision.")
 # But these, and what compares results: nothing is gained where it does.
 _TRAINING = (
@@ -345,24 +347,35 @@ class _Walk(ForwardAnalysis[_Held]):
                 self._trained = self._trained or call
             if course.kept is not None and not self._is_shown(callee):
                 self._kept = self._kept or call
-        if isinstance(call.func, ast.Attribute) and not functions and is_statement:
-            self._call_method(call, call.func)
+        if isinstance(call.func, ast.Attribute) and not functions:
+            self._call_method(call, call.func, is_statement=is_statement)
         if any(_is_told_to_keep(each, is_method=bool(receiver)) for each in callees):
             self._kept = self._kept or call
         if self._graphs.strict and not functions and not self._is_understood(call):
             self._kept = self._kept or call
 
-    def _call_method(self, call: ast.Call, called: ast.Attribute) -> None:
+    def _call_method(self, call: ast.Call, called: ast.Attribute, *, is_statement: bool) -> None:
         """Notes what a method of no class of the project does with a tensor that carries a graph."""
-        is_update = called.attr == "update" and self._is_dictionary(called.value)
-        if called.attr in _KEEPS or _is_in_place(called.attr) or is_update:
+        is_update = called.attr == "update" and self._may_update_dictionary(call, called.value)
+        # ``z = x.add(y)`` leaves a tensor as it is, where ``seen.add(y)`` is of a set.
+        is_kept = called.attr in _KEEPS and (is_statement or called.attr != "add")
+        if is_kept or _is_in_place(called.attr) or is_update:
             self._put_into(called.value, call)
         elif called.attr in _SETS:
             self._kept = self._kept or call
 
-    def _is_dictionary(self, node: ast.expr) -> bool:
-        """Whether ``update()`` puts what it is given there, and does not show it: also the attributes of an object."""
-        return is_namespace(self._flow, node) or any(isinstance(each, Container) for each in self._flow.values(node))
+    def _may_update_dictionary(self, call: ast.Call, owner: ast.expr) -> bool:
+        """Whether ``update()`` may put what it is given there, and not show it: also the attributes of an object."""
+        if is_namespace(self._flow, owner):
+            return True
+        owners = self._flow.values(owner)
+        is_other = bool(owners) and all(
+            isinstance(each, (External, Made)) and not each.name.startswith(_STANDARD) for each in owners
+        )
+        # A dictionary takes up another one, or pairs: ``loss.update(value)`` of a tensor is of something that counts.
+        given = [value for each in call.args for value in self._flow.values(each)]
+        is_tensor = bool(given) and all(isinstance(each, Tensor) for each in given)
+        return not is_other and not is_tensor and len(call.args) <= 1
 
     def _roots(self, call: ast.Call) -> list[ast.expr]:
         """What a call differentiates: its first argument, or the tensor whose method it is."""
