@@ -110,6 +110,24 @@ for step in range(3000):
         pytest.param(BIGRAMS, True, id="rows of a table of unknown size"),
         pytest.param(BIGRAMS.replace("self.rows(x)", "self.rows(x) @ self.rows.weight"), False, id="and a product"),
         pytest.param(BIGRAMS.replace("self.rows(x)", "self.out(self.rows(x))"), False, id="and an unknown layer"),
+        pytest.param(
+            BIGRAMS.replace("self.rows(x)", "torch.bmm(self.rows(x), self.rows(x[:, 0]).unsqueeze(2))"),
+            True,
+            id="and each is multiplied with one vector",
+        ),
+        pytest.param(
+            BIGRAMS.replace("self.rows(x)", "self.rows(x[:, 0]).unsqueeze(1).bmm(self.rows(x).mT)"),
+            True,
+            id="and one vector is multiplied with each, by a method",
+        ),
+        pytest.param(
+            BIGRAMS.replace("self.rows(x)", "torch.bmm(self.rows(x).unsqueeze(2), self.rows(x))"),
+            False,
+            id="and a product of which no operand is a vector",
+        ),
+        pytest.param(
+            BIGRAMS.replace("self.rows(x)", "torch.bmm(self.rows(x), self.rows(x).mT)"), False, id="and a batch of products"
+        ),
     ],
 )
 def test_what_only_looks_up_rows_of_a_table(text: str, is_little: bool) -> None:  # noqa: FBT001 - expected

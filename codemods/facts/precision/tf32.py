@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import assigned
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import External, Instance, Made, Tensor, Unknown, library_names
 from codemods.facts.autograd.double_backward import keeps_graph
@@ -251,11 +251,11 @@ def only_looks_up(script: Script, model: Value) -> bool:
 
 
 def _has_products(script: Script, class_: ast.ClassDef) -> bool:
-    """Whether the class multiplies matrices by itself, as attention does."""
+    """Whether the class multiplies matrices by itself, as attention does: not each with a single vector."""
     for node in walk(class_):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             return True
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Call) and not _multiplies_vector(script, node):
             if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
                 return True
             if library_names(script.flow.values(node.func)) & _PRODUCTS:
@@ -267,3 +267,27 @@ def _calls(script: Script, class_: ast.ClassDef, functions: frozenset[str]) -> i
     """How many calls of these functions stand in the class."""
     calls = (each for each in walk(class_) if isinstance(each, ast.Call))
     return sum(not functions.isdisjoint(library_names(script.flow.values(each.func))) for each in calls)
+
+
+def _multiplies_vector(script: Script, call: ast.Call) -> bool:
+    """Whether one operand of a batch of products is a vector: ``torch.bmm(rows, word.unsqueeze(2))``."""
+    is_function = "torch.bmm" in library_names(script.flow.values(call.func))
+    if is_function or not isinstance(call.func, ast.Attribute) or call.func.attr != "bmm":
+        operands = call.args if is_function else []
+    else:
+        operands = [call.func.value, *call.args]
+    match operands:
+        case [left, right]:
+            return _adds_dimension(left, {1, -2}) or _adds_dimension(right, {2, -1})
+    return False
+
+
+def _adds_dimension(node: ast.expr, at_one_of: set[int]) -> bool:
+    """Whether it is ``x.unsqueeze(…)``, or ``torch.unsqueeze(x, …)``, of one of these dimensions."""
+    match node:
+        case ast.UnaryOp(_, inner) | ast.Call(ast.Attribute(inner, "neg"), [], []):
+            return _adds_dimension(inner, at_one_of)
+        case ast.Call(ast.Attribute(attr="unsqueeze")):
+            dimension = argument_of(node, "dim", len(node.args) - 1)
+            return any(ast.unparse(dimension) == str(each) for each in at_one_of) if dimension is not None else False
+    return False
