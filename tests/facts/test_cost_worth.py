@@ -126,7 +126,9 @@ for step in range(3000):
             id="and a product of which no operand is a vector",
         ),
         pytest.param(
-            BIGRAMS.replace("self.rows(x)", "torch.bmm(self.rows(x), self.rows(x).mT)"), False, id="and a batch of products"
+            BIGRAMS.replace("self.rows(x)", "torch.bmm(self.rows(x), self.rows(x).mT)"),
+            False,
+            id="and a batch of products",
         ),
     ],
 )

@@ -69,6 +69,63 @@ def test_whether_it_is_read_in_each_epoch(text: str, expected: str | None) -> No
     assert asked(text, why_not_in_epochs) == expected
 
 
+RUNNER = """\
+import torch
+from torch.utils.data import DataLoader
+
+
+class Runner:
+    def __init__(self, loader):
+        self.loader = loader
+
+    def run(self):
+        for x in self.loader:
+            print(x)
+
+
+def main(only_test):
+    if only_test:
+        loader = DataLoader(torch.zeros(8, 3), 4)
+        RUNS
+        return
+    runner = Runner(batches())
+    for epoch in range(3):
+        runner.run()
+
+
+main(True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        pytest.param("Runner(loader).run()", "read-once", id="before the function returns"),
+        pytest.param("for _ in range(3): Runner(loader).run()", None, id="in a loop before the function returns"),
+        pytest.param("Runner(loader).run()\n    if not only_test:", None, id="and the function may go on"),
+    ],
+)
+def test_a_loader_of_a_branch_that_returns(runs: str, expected: str | None) -> None:
+    """The loop over epochs is about another loader of the class, and is not reached where this one is made."""
+    known = script(RUNNER.replace("RUNS", runs))
+    (loader,) = known.loaders
+
+    assert getattr(why_not_in_epochs(known, loader), "code", None) == expected
+
+
+def test_a_loop_of_a_function_that_nothing_calls() -> None:
+    helper = RUNNER.replace(
+        "def main", "def folds(runner):\n    for _ in range(3):\n        runner.run()\n\n\ndef main"
+    )
+    text = helper.replace("RUNS", "Runner(loader).run()").replace("main(True)\n", "")
+    known = script("from helper import main\nmain(True)\n", helper=text)
+    (loader,) = known.loaders
+    reason = why_not_in_epochs(known, loader)
+
+    assert reason is not None
+    assert reason.code == "read-once"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

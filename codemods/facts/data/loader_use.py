@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.source import LOOPS, walk
 from codemods.facts.data.loaders import ONLY_FIRST
 from codemods.facts.data.reads import How
 from codemods.facts.devices.devices import DeviceKind
-from codemods.facts.loops import loop_around, places_that_run
+from codemods.facts.loops import around, module_of, places_that_run, repeats
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
     from codemods.facts.data.loaders import Loader
+    from codemods.facts.data.reads import Pass
     from codemods.facts.script import Script
 
 
@@ -46,7 +49,7 @@ def is_prepared(script: Script, loader: Loader) -> bool:
 def why_not_in_epochs(script: Script, loader: Loader) -> Reason | None:
     """Why the loader is not known to be read more than once, from the start to the end; None where it is."""
     whole = [each for each in loader.passes if each.how is not How.FIRST]
-    if any(loop_around(script.flow, each.module, each.node, given=loader.value) is not None for each in whole):
+    if any(_is_in_loop(script, loader, each) for each in whole):
         return None
     if script.framework is not None and not loader.passes:
         remedy = "give it persistent_workers=True if it reads it in each epoch"
@@ -63,6 +66,35 @@ def why_not_in_epochs(script: Script, loader: Loader) -> Reason | None:
         text = f"no loop over epochs reads it, so that its workers are started few times ({HERE})"
         return Reason("read-once", text, (place,))
     return Reason("read-once", f"it is not seen to be read more than once ({HERE})", (place,))
+
+
+def _is_in_loop(script: Script, loader: Loader, read: Pass) -> bool:
+    """Whether a loop runs the reading of the loader that may be reached once it is made."""
+    return any(
+        isinstance(above, LOOPS)
+        and repeats(above, below)
+        and not _is_left_before(loader, above)
+        and script.may_run(module_of(script.flow, above), above)
+        for above, below in around(script.flow, read.module, read.node, given=loader.value)
+    )
+
+
+def _is_left_before(loader: Loader, loop: ast.AST) -> bool:
+    """Whether the function that makes the loader returns before the loop: ``if test_only: …; return``."""
+    module, made = loader.module, loader.call
+    function = module.function(made)
+    if function is None or not module.holds(loop) or module.function(loop) is not function:
+        return False
+    below: ast.AST = made
+    for above in module.ancestors(made):
+        if above is function or above is loop:
+            return False
+        if isinstance(above, ast.If) and below is not above.test:
+            suite = above.body if below in above.body else above.orelse
+            if isinstance(suite[-1], (ast.Return, ast.Raise)):
+                return not any(loop is each for one in suite for each in walk(one))
+        below = above
+    return False
 
 
 def with_all_moves(loader: Loader) -> Loader:
