@@ -12,6 +12,7 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import Literal, Unbound
 from codemods.editing.splitting import split
 from codemods.editing.values import AddArgument, Replace
+from codemods.facts.devices.chosen import may_be_read_late
 from codemods.facts.devices.copies import (
     in_accelerate,
     is_about_batches,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 _FALSE = Literal("False")
 _MPS = Reason(
     "perhaps-other-device",
-    "the device may be MPS, where a batch copied without blocking may be read too early:",
-    remedy="compare it with 'cuda'",
+    "the device may be MPS, where a copy that does not block may read the batch's memory too late:",
+    remedy="make it a torch.device, or compare it with 'cuda'",
 )
 _MESSAGE = "the host waits for the copy of a batch that is in pinned memory"
 _TO_BE_PINNED = "the host waits for the copy of a batch that can be in pinned memory"
@@ -50,7 +51,9 @@ class H2dNonBlocking(Codemod):
         The host queues the copy and goes on to queue the forward pass, instead of waiting until the batch has arrived,
         behind all work that is queued before it (on an H100: 0.02 ms, and not the 10 ms of kernels before 64 MiB).
         Kernels that use the batch are queued behind the copy on the same stream, so that nothing reads it too early.
-        Where ``non_blocking`` is a parameter that nobody passes, its default becomes ``True``.
+        Where ``non_blocking`` is a parameter that nobody passes, its default becomes ``True``. Where the device may be
+        Apple's MPS, as the script names it or the user may by an option, ``non_blocking=device.type == "cuda"`` is
+        written: before torch 2.13 such a copy to MPS reads the batch late, when its memory may hold something else.
 
     When it is left:
         The batch is not in pinned memory, and cannot be; or it is converted on the host before, and not known to have
@@ -65,7 +68,7 @@ class H2dNonBlocking(Codemod):
 
     References:
         ``torch.Tensor.to``; PyTorch tutorial "A guide on good usage of non_blocking and pin_memory()";
-        pytorch/pytorch#127612, #140296 (device to host).
+        pytorch/pytorch#127612, #140296 (device to host), #83015, #139550, #189690 (host to MPS).
     """
 
     promise = Promise.BITWISE
@@ -162,7 +165,7 @@ for images, labels in loader:
             and module.function(each.call) is function
         ]
         uses = [each for each in module.nodes(ast.Name) if each.id == text and module.function(each) is function]
-        reasons = [why_blocking(script, each) or (_MPS if each.may_reach_mps else None) for each in same]
+        reasons = [why_blocking(script, each) or (_MPS if may_be_read_late(script, each) else None) for each in same]
         if len(uses) != len(same):
             other = f"{text} is False wherever this runs, and is used for something else, too"
             reasons.append(Reason("script-decides", other))
@@ -188,7 +191,7 @@ def _edit(script: Script, move: Transfer) -> AddArgument | Replace | Reason:
         return reason
     if move.cast is not None:
         return _cast_after(move)
-    value = _on_cuda(script, move) if move.may_reach_mps else "True"
+    value = _on_cuda(script, move) if may_be_read_late(script, move) else "True"
     return _MPS if value is None else AddArgument(move.module, move.call, "non_blocking", value)
 
 

@@ -18,7 +18,10 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 data = datasets.MNIST("data", transform=transforms.ToTensor())
 loader = DataLoader(data, batch_size=64, pin_memory=True)
 """
-MPS = "the device may be MPS, where a batch copied without blocking may be read too early: compare it with 'cuda'"
+MPS = (
+    "the device may be MPS, where a copy that does not block may read the batch's memory too late: "
+    "make it a torch.device, or compare it with 'cuda'"
+)
 PAGEABLE = "what is moved was made from the batch on the host (line {}), and is not in pinned memory"
 CUT = "what is moved was made by the script itself (line {}), not by a loader, and is not in pinned memory"
 WRITTEN = "the batch is written on the host again while it may be copied (line {})"
@@ -776,17 +779,44 @@ for x, y in loader:
     rewrites(start + loop.format(""), start + loop.format(f", non_blocking={value}"))
 
 
-def test_the_user_s_choice_is_trusted_in_a_script_that_knows_no_mps() -> None:
-    start = """\
-args = argparse.ArgumentParser().parse_args()
-device = torch.device(args.device)
-"""
-    loop = """\
+CHOSEN = """\
+parser = argparse.ArgumentParser()
+parser.add_argument("--device"{})
+args = parser.parse_args()
+device = {}
 for x, y in loader:
     x = x.to(device{})
 """
 
-    rewrites(start + loop.format(""), start + loop.format(", non_blocking=True"))
+
+@pytest.mark.parametrize(
+    ("option", "device", "value"),
+    [
+        pytest.param("", "torch.device(args.device)", 'device.type == "cuda"', id="a device"),
+        pytest.param(', default="cuda"', "args.device", 'torch.device(device).type == "cuda"', id="a text"),
+        pytest.param(', choices=["cuda", "cpu"]', "torch.device(args.device)", "True", id="one of two"),
+    ],
+)
+def test_a_device_that_the_user_names_may_be_mps(option: str, device: str, value: str) -> None:
+    before = CHOSEN.format(option, device, "")
+    rewrites(before, CHOSEN.format(option, device, f", non_blocking={value}"))
+
+
+def test_a_text_that_the_user_may_not_give_is_left() -> None:
+    leaves(CHOSEN.format("", "args.device", ""), MPS)
+
+
+@pytest.mark.parametrize("target", [(2, 13), (2, 14)])
+def test_a_copy_to_mps_keeps_its_batch_in_a_newer_torch(target: tuple[int, int]) -> None:
+    before = HEAD + CHOSEN.format("", "args.device", "")
+    after = HEAD + CHOSEN.format("", "args.device", ", non_blocking=True")
+    check_rewrites(H2dNonBlocking, before, after, target)
+
+
+@pytest.mark.parametrize("needs", ["torch.cuda.set_device(0)\n", "nn.Linear(1, 1).cuda()\n"])
+def test_the_user_s_choice_is_no_mps_in_a_script_that_needs_cuda(needs: str) -> None:
+    before, after = (CHOSEN.format("", "args.device", each) for each in ("", ", non_blocking=True"))
+    rewrites(needs + before, needs + after)
 
 
 def test_completed_with_the_loader_s_pinning_in_one_round() -> None:

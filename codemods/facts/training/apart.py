@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Tensor
+from codemods.facts.devices.chosen import is_free
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Module
     from codemods.facts.reason import Place
     from codemods.facts.script import Script
     from codemods.facts.training.totals import Total
@@ -99,7 +99,7 @@ def other_device(script: Script) -> Reason | None:
 
 def _why_chosen(script: Script) -> Reason | None:
     """Where the user may name any device when the script is started, and nothing in it needs CUDA."""
-    if any(_settles(module, call) for module in script.modules for call in module.nodes(ast.Call)):
+    if not is_free(script):
         return None
     moves = (each for each in script.transfers if script.runs(each.module, each.call))
     chosen = next((each for each in moves if each.device.is_chosen), None)
@@ -108,16 +108,3 @@ def _why_chosen(script: Script) -> Reason | None:
     text = f"the device is named when the script is started ({HERE}), and may have no floats of 64 bits:"
     place = at(chosen.module, chosen.call)
     return Reason("other-accelerator", text, (place,), remedy="give the option choices=['cuda', 'cpu']")
-
-
-def _settles(module: Module, call: ast.Call) -> bool:
-    """Whether the script needs CUDA there, or its option takes the names of some devices alone."""
-    match call:
-        case ast.Call(ast.Attribute(attr="cuda"), []) | ast.Call(
-            ast.Attribute(ast.Attribute(attr="cuda"), "set_device")
-        ):
-            return not any(isinstance(each, (ast.If, ast.IfExp)) for each in module.ancestors(call))
-        case ast.Call(ast.Attribute(attr="add_argument")):
-            given = next((each.value for each in call.keywords if each.arg == "choices"), None)
-            return any(isinstance(each, ast.Constant) and each.value == "cuda" for each in walk(given or call.func))
-    return False
