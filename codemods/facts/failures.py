@@ -501,7 +501,8 @@ class _Course:
         if isinstance(above, ast.BoolOp) and below is above.values[0]:
             return False
         if not isinstance(above, ast.If):
-            return isinstance(above, _SKIPPABLE) or _catches_errors(above)
+            is_caught = _catches_errors(above) and not self._fails_again(module, above, below)
+            return isinstance(above, _SKIPPABLE) or isinstance(below, ast.ExceptHandler) or is_caught
         return (
             below is not above.test
             and not self._is_entered(module, above)
@@ -510,15 +511,25 @@ class _Course:
 
     def _fails_else(self, module: Module, statement: ast.If, below: ast.AST) -> bool:
         """Whether the other arm of an ``if`` fails, too."""
-        other = statement.orelse if below in statement.body else statement.body
+        return self._fails_in(module, statement, statement.orelse if below in statement.body else statement.body)
+
+    def _fails_again(self, module: Module, statement: ast.AST, below: ast.AST) -> bool:
+        """Whether whatever handles an error fails, too: ``except: it = iter(loader)``, and then ``it.next()`` again."""
+        handlers = getattr(statement, "handlers", ()) if below in getattr(statement, "body", ()) else ()
+        return bool(handlers) and all(self._fails_in(module, each, each.body) for each in handlers)
+
+    def _fails_in(self, module: Module, statement: ast.If | ast.ExceptHandler, arm: Sequence[ast.stmt]) -> bool:
+        """Whether an arm of the statement fails whenever it is taken."""
         return any(
-            self._is_sure_below(module, each.node, statement, other)
+            self._is_sure_below(module, each.node, statement, arm)
             for each in _broken(self.flow, module, self.target)
-            if other and other[0].lineno <= getattr(each.node, "lineno", 0) <= (other[-1].end_lineno or 0)
+            if arm and arm[0].lineno <= getattr(each.node, "lineno", 0) <= (arm[-1].end_lineno or 0)
         )
 
-    def _is_sure_below(self, module: Module, node: ast.AST, statement: ast.If, arm: Sequence[ast.stmt]) -> bool:
-        """Whether the node is evaluated whenever the arm of the ``if`` is."""
+    def _is_sure_below(
+        self, module: Module, node: ast.AST, statement: ast.If | ast.ExceptHandler, arm: Sequence[ast.stmt]
+    ) -> bool:
+        """Whether the node is evaluated whenever the arm of the statement is."""
         below = node
         for above in module.ancestors(node):
             if above is statement:
@@ -554,7 +565,19 @@ def _returned(flow: Flow, node: ast.expr) -> Iterator[ast.expr]:
     return closure([node], following)
 
 
+_OF_OTHERS = names.words(
+    """
+    AssertionError EOFError FileNotFoundError IOError KeyboardInterrupt KeyError OSError
+    StopAsyncIteration StopIteration ZeroDivisionError
+    """
+)
+"""What no failure raises that is looked for here: ``it.next()`` raises an AttributeError and no StopIteration."""
+
+
 def _catches_errors(node: ast.AST) -> bool:
-    """Whether what fails in the node may not end the script, for more is caught than the user's ctrl-C."""
-    caught = [ast.unparse(each.type) if each.type is not None else "" for each in getattr(node, "handlers", ())]
-    return any(each != "KeyboardInterrupt" for each in caught)
+    """Whether what fails in the node may not end the script, for such errors are caught."""
+    for handler in getattr(node, "handlers", ()):
+        caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        if not all(isinstance(each, ast.Name) and each.id in _OF_OTHERS for each in caught):
+            return True
+    return False

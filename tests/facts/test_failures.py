@@ -9,6 +9,7 @@ from codemods.facts.failures import Failure, failure, why_unreadable
 from codemods.facts.target import UNKNOWN, Target
 
 HEAD = "import torch\nfrom torch import nn\nloss = nn.MSELoss()(x, y)\n"
+BATCHES = "loader = torch.utils.data.DataLoader(torch.zeros(8, 2), 2)\nit = iter(loader)\n"
 
 
 def fails(
@@ -39,6 +40,18 @@ def fails(
         pytest.param("if torch.distributed.get_rank() == 1:\n    print(loss[0])", id="in the second process"),
         pytest.param("def f():\n    return f()\nif f():\n    print(loss[0])", id="if a function says so"),
         pytest.param("try:\n    print(loss[0])\nexcept IndexError:\n    pass", id="the script goes on"),
+        pytest.param(
+            f"{BATCHES}try:\n    x = it.next()\nexcept Exception:\n    x = next(it)", id="what handles it works"
+        ),
+        pytest.param(
+            f"{BATCHES}try:\n    x = it.next()\nexcept StopIteration:\n    x = it.next()\nexcept AttributeError:\n    pass",
+            id="one of two handles it",
+        ),
+        pytest.param(f"{BATCHES}try:\n    x = next(it)\nexcept StopIteration:\n    x = it.next()", id="never handled"),
+        pytest.param(
+            f"{BATCHES}try:\n    x = it.next()\nexcept Exception:\n    if flag:\n        x = it.next()",
+            id="what handles it fails under a condition",
+        ),
         pytest.param("from torchvision import models", id="an import that there is"),
         pytest.param("import collections\nprint(collections.OrderedDict)", id="a name that is there yet"),
         pytest.param("import collections.abc\nprint(collections.abc.Iterable)", id="a name that has moved there"),
@@ -112,6 +125,21 @@ def test_nothing_surely_fails(body: str) -> None:
             "if flag:\n    stepper = Old()\nelse:\n    stepper = New()\nstepper.step()",
             "loss[0]",
             id="a method that both of two classes have",
+        ),
+        pytest.param(
+            f"{BATCHES}try:\n    x = it.next()\nexcept:\n    it = iter(loader)\n    x = it.next()",
+            "it.next() fails",
+            id="what handles it fails in the same way",
+        ),
+        pytest.param(
+            f"{BATCHES}try:\n    x = it.next()\nexcept StopIteration:\n    it = iter(loader)\n    x = next(it)",
+            "it.next() fails",
+            id="another error is handled",
+        ),
+        pytest.param(
+            f"{BATCHES}try:\n    x = it.next()\nexcept (StopIteration, KeyboardInterrupt):\n    pass",
+            "it.next() fails",
+            id="two other errors are handled",
         ),
         pytest.param("if torch.distributed.get_rank() == 0:\n    print(loss[0])", "loss[0]", id="in the first process"),
         pytest.param(
