@@ -63,6 +63,10 @@ def test_code_that_needs_gradients(body: str, place: str) -> None:
         pytest.param("d = torch.zeros(4, requires_grad=False)", id="the opposite"),
         pytest.param("d = torch.zeros(4, requires_grad=bool(x)).long()", id="integers have no gradients"),
         pytest.param("def attack(x):\n    return x\nattack(x)", id="an attack that is seen to need none"),
+        pytest.param(
+            "class Net(nn.Module):\n    def forward(self, x):\n        return x + 1\nperturbed = Net()\nperturbed(x)",
+            id="a model of the project's, whatever its name",
+        ),
         pytest.param("torch.func.grad(model)(x)", id="what switches them on for itself"),
     ],
 )

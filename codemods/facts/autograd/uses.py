@@ -6,8 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import External, Function, Made, Method
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import External, Made
 from codemods.facts.loops import module_of
 from codemods.facts.models.layers import Model
 from codemods.facts.training.iterations import called_functions
@@ -100,8 +100,8 @@ def _call_needs_gradients(flow: Flow, call: ast.Call) -> bool:
                 return True
             if has(callee.name, Trait.GRADIENTS):
                 return True
-        if isinstance(callee.site, FUNCTIONS) and isinstance(callee, (Function, Method)):
-            return False
+        if flow.run_by(callee) is not None:
+            return False  # its code is looked at, whatever it is called
     last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     return _NEEDING_NAMES.search(last) is not None
 
