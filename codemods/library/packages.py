@@ -56,7 +56,8 @@ data: albumentations av decord imgaug jieba kornia lxml mat73 monai msgpack niba
 file: datasets netCDF4 sqlite3 tables
 forgetful: pickle
 gradients: advertorch art captum cleverhans foolbox higher learn2learn pytorch_grad_cam shap torchattacks torchcam
-graphless: datetime re wandb
+graphless: datetime re
+graphless: clearml comet_ml mlflow neptune tensorboard_logger tensorboardX visdom wandb
 exact: botorch gpytorch torchdiffeq torchsde
 kernels: apex dgl MinkowskiEngine mmcv spconv torch_cluster torch_geometric torch_scatter torch_sparse
     torch_spline_conv
