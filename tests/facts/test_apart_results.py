@@ -33,7 +33,7 @@ def found(text: str) -> str:
         for call in module.nodes(ast.Call)
         if ast.unparse(call.func) in {"critic", "self.critic"}
     ]
-    result = differentiated_apart(known.flow, known.modules, calls)
+    result = differentiated_apart(known.flow, known.modules, calls, known.whole.graph_uses.only_reads)
     return "" if result is None else ast.unparse(result[1])
 
 
@@ -58,6 +58,13 @@ def found(text: str) -> str:
             + "    a, b = critic(x)\n    step(a.mean())\n    step(b.mean())\n",
             id="each is given to a function that differentiates it",
         ),
+        pytest.param(
+            "import elsewhere\n"
+            + LOOP
+            + "    a, b = critic(x)\n    a.mean().backward()\n    elsewhere.step(b.mean())\n"
+            "    critic.one(x).mean().backward()\n",
+            id="one is given to code that is not seen",
+        ),
     ],
 )
 def test_results_that_may_be_differentiated_apart(text: str) -> None:
@@ -77,6 +84,21 @@ def test_results_that_may_be_differentiated_apart(text: str) -> None:
             LOOP + "    a, b = critic(x)\n    loss = a.mean()\n    loss.backward()\n    print(b.detach().mean())\n"
             "    critic.one(x).mean().backward()\n",
             id="one of them is only looked at",
+        ),
+        pytest.param(
+            "import tensorboardX\nwriter = tensorboardX.SummaryWriter()\n"
+            + LOOP
+            + "    a, b = critic(x)\n    loss = a.mean()\n    loss.backward()\n    writer.add_scalar('b', b.mean())\n"
+            "    critic.one(x).mean().backward()\n",
+            id="one of them is only written to a log",
+        ),
+        pytest.param(
+            "class Log:\n    def log(self, value):\n        if isinstance(value, torch.Tensor):\n"
+            "            value = value.item()\n        print(value)\nlog = Log()\n"
+            + LOOP
+            + "    a, b = critic(x)\n    loss = a.mean()\n    loss.backward()\n    log.log(b.mean())\n"
+            "    critic.one(x).mean().backward()\n",
+            id="one of them is printed by a class of the project",
         ),
         pytest.param(
             LOOP + "    a = critic(x)[0].mean()\n    a.backward()\n    b = critic(x)[1].mean()\n    b.backward()\n",

@@ -14,7 +14,7 @@ from codemods.facts.reach import own
 from codemods.facts.training.iterations import is_backward
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
@@ -24,7 +24,10 @@ _SEVERAL = 2
 
 
 def differentiated_apart(
-    flow: Flow, modules: Iterable[Module], calls: Iterable[tuple[Module, ast.Call]]
+    flow: Flow,
+    modules: Iterable[Module],
+    calls: Iterable[tuple[Module, ast.Call]],
+    only_reads: Callable[[Module, ast.stmt], bool],
 ) -> tuple[Module, ast.Call] | None:
     """The call of a model of whose results some may reach one backward, and others another; None where there is none.
 
@@ -32,10 +35,11 @@ def differentiated_apart(
         flow: The values of the project.
         modules: All that may run in one process.
         calls: The calls of the model, each with its module.
+        only_reads: Whether a statement neither differentiates nor keeps what it reads: ``print(x.mean())``.
     """
     if sum(_times(flow, module, call) for module in modules for call in _backwards(flow, module)) < _SEVERAL:
         return None
-    return next(((module, call) for module, call in calls if _may_part(module, call)), None)
+    return next(((module, call) for module, call in calls if _may_part(module, call, only_reads)), None)
 
 
 @lasting  # each model asks
@@ -49,7 +53,7 @@ def _times(flow: Flow, module: Module, call: ast.Call) -> int:
     return 1 if function is None else max(1, len(flow.callers(function)))
 
 
-def _may_part(module: Module, call: ast.Call) -> bool:
+def _may_part(module: Module, call: ast.Call, only_reads: Callable[[Module, ast.stmt], bool]) -> bool:
     """Whether results get names of their own, and are differentiated, or leave the function, in different things."""
     statement = module.statement(call)
     if not isinstance(statement, ast.Assign) or statement.value is not call or len(statement.targets) != 1:
@@ -59,9 +63,9 @@ def _may_part(module: Module, call: ast.Call) -> bool:
         return False
     scope = module.function(call) or module.tree
     parts = [_derived(scope, {each.id}) for each in targets.elts if isinstance(each, ast.Name)]
-    sinks = [_carried(each) for each in _sinks(scope, statement)]
-    reached = [frozenset(index for index, names in enumerate(parts) if names & sink) for sink in sinks]
-    found = [each for each in reached if each]
+    sinks = [(at, _carried(each)) for at, each in _sinks(scope, statement)]
+    reached = [(at, frozenset(index for index, names in enumerate(parts) if names & sink)) for at, sink in sinks]
+    found = [each for at, each in reached if each and not (isinstance(at, ast.Expr) and only_reads(module, at))]
     return any(one.isdisjoint(other) for one in found for other in found)
 
 
@@ -101,18 +105,18 @@ def _carried(node: ast.AST) -> set[str]:
     return {name for part in ast.iter_child_nodes(node) for name in _carried(part)}
 
 
-def _sinks(scope: ast.AST, statement: ast.Assign) -> Iterator[ast.expr]:
+def _sinks(scope: ast.AST, statement: ast.Assign) -> Iterator[tuple[ast.stmt, ast.expr]]:
     """What is differentiated in the scope, handed out of it, or given to a call that is a statement of its own."""
     for each in own(scope, ast.Return, ast.Expr, ast.Assign):
         match each:
             case ast.Return(ast.Tuple(values) | ast.List(values)):
-                yield from values
+                yield from ((each, value) for value in values)
             case ast.Return(ast.expr() as value):
-                yield value
+                yield each, value
             case ast.Assign(targets, value) if each is not statement:
                 if any(isinstance(target, ast.Attribute) for target in targets):
-                    yield value
+                    yield each, value
             case ast.Expr(ast.Call(ast.Attribute(value, "backward"))):
-                yield value
+                yield each, value
             case ast.Expr(ast.Call(_, values)):
-                yield from values
+                yield from ((each, value) for value in values)

@@ -201,7 +201,7 @@ def _retained(script: Script, trained: TrainedModel) -> Reason | None:
 
 
 def _differentiated_apart(script: Script, trained: TrainedModel) -> Reason | None:
-    found = differentiated_apart(script.flow, script.modules, trained.calls)
+    found = differentiated_apart(script.flow, script.modules, trained.calls, script.whole.graph_uses.only_reads)
     if found is None:
         return None
     text = f"results of one call of {trained.name} may be differentiated one after the other ({HERE}): compiled, they"

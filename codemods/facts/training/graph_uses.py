@@ -165,6 +165,10 @@ class GraphUses:
         course = graphs.statements(module, [statement])
         return escape(course) is None and self.used_after(graphs, module, statement, course) is None
 
+    def only_reads(self, module: Module, statement: ast.stmt) -> bool:
+        """Whether the statement neither trains on the tensors that it reads nor keeps one: ``print(loss.mean())``."""
+        return escape(self.strict.statements(module, [statement])) is None
+
     def used_after(self, graphs: Graphs, module: Module, last: ast.stmt, course: Course) -> ast.AST | None:
         """Where a tensor is trained on, or leaves the function, after the statement."""
         if not course.ever:
