@@ -32,6 +32,7 @@ from codemods.facts.training.evaluation import Evaluations
 from codemods.facts.training.graph_uses import GraphUses
 from codemods.facts.training.iterations import Iterations, TrainingIteration
 from codemods.facts.training.modes import Modes
+from codemods.facts.unreached import never_runs
 from codemods.library.kinds import FRAMEWORKS, Kind, framework, kind, may
 from codemods.library.semantics import TorchSemantics
 
@@ -322,9 +323,13 @@ class Script:
 
     @cached_property
     def _determinisms(self) -> tuple[tuple[Module, ast.AST], ...]:
-        """The same in the order of the modules, whichever of them asks."""
+        """The same in the order of the modules, whichever of them asks; but what a parameter keeps from running."""
         places = ((module, node) for module in self.modules for node in module.nodes(ast.Assign, ast.Call))
-        return tuple((module, node) for module, node in places if self._asks_for_determinism(node))
+        return tuple(
+            (module, node)
+            for module, node in places
+            if self._asks_for_determinism(node) and not never_runs(self.flow, node)
+        )
 
     def _asks_for_determinism(self, node: ast.Assign | ast.Call) -> bool:
         if isinstance(node, ast.Call):

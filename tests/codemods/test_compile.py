@@ -1048,7 +1048,16 @@ FREE = {
         'if device.type == "cuda" and not args.repeat:\n    model.compile()\n',
     ),
 }
+SETTLE = f"def settle(seed, repeat=False):\n    if repeat:\n        {SEEDED}\n\n"
+
+
+def test_it_is_compiled_where_no_call_gives_the_parameter_that_asks_for_determinism() -> None:
+    models = SETTLE + "settle(3)\nmodel = Net().cuda()\n"
+    check_rewrites(Compile, HEAD + models + TRAINING, HEAD + models + "model.compile()\n" + TRAINING)
+
+
 ASKED = {
+    "a call gives the parameter that asks for it": f"{SETTLE}settle(3, True)\nmodel = Net().cuda()\n",
     "the option is on by default": f"args = parser.parse_args()\nif not args.repeat:\n    {SEEDED}model = Net().cuda()\n",
     "another place asks for it anyway": (
         f"args = parser.parse_args()\n{SEEDED}if args.repeat:\n    {SEEDED}model = Net().cuda()\n"

@@ -986,6 +986,30 @@ def test_what_is_set_to_false_under_the_option_is_free_without_it() -> None:
     check_rewrites(CudnnBenchmark, above + below, above + "else:\n" + indented(FLAG) + below)
 
 
+SETTLE = """\
+def settle(seed, strict=False):
+    torch.manual_seed(seed)
+    if strict:
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
+
+
+settle({})
+"""
+
+
+def test_what_a_parameter_asks_for_that_nobody_gives_is_not_asked_for() -> None:
+    above, below = IMPORTS + SETTLE.format("3"), DATA + MODEL + TRAIN
+    check_rewrites(CudnnBenchmark, above + below, above + FLAG + below)
+
+
+@pytest.mark.parametrize("given", ["3, True", "3, strict=len(data) > 3"])
+def test_left_where_a_parameter_asks_for_determinism(given: str) -> None:
+    line = IMPORTS.count("\n") + 4
+    code = IMPORTS + SETTLE.format(given) + DATA + MODEL + TRAIN
+    check_leaves(CudnnBenchmark, code, f"determinism requested (line {line})")
+
+
 LINE = (IMPORTS + OPTIONS).count("\n") + 2
 NOT_FREE = {
     "a chain of branches": (

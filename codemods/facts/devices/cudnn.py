@@ -13,6 +13,7 @@ from codemods.dataflow.values import External, Unknown
 from codemods.facts.devices.devices import branches, for_cuda
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.unreached import never_runs
 from codemods.facts.workers.arguments import by_default
 from codemods.library.packages import Trait, has
 
@@ -78,8 +79,9 @@ def _conditions(script: Script, module: Module, node: ast.AST) -> list[Branch]:
 
 @lasting  # each module asks
 def _settings(script: Script) -> tuple[tuple[Module, ast.AST, ast.expr | None], ...]:
-    """Where the flag is set, to what: ``cudnn.benchmark = …``, ``cudnn.flags(…)``."""
-    return tuple(each for module in script.modules for each in _settings_in(script, module))
+    """Where the flag is set, to what: ``cudnn.benchmark = …``, ``cudnn.flags(…)``; not where that never runs."""
+    found = (each for module in script.modules for each in _settings_in(script, module))
+    return tuple((module, node, value) for module, node, value in found if not never_runs(script.flow, node))
 
 
 def _settings_in(script: Script, module: Module) -> Iterator[tuple[Module, ast.AST, ast.expr | None]]:
