@@ -161,6 +161,10 @@ FORMS = {
         "    t = torch.ones(3).cuda()\n    x = torch.tensor(t)\n",
         "    t = torch.ones(3).cuda()\n    x = t.detach().clone()\n",
     ),
+    "rows of an array of integers, which are never a single one": (
+        "    table = np.zeros((9, 2), dtype=np.int64)\n    x = torch.LongTensor(table[np.random.randint(9, size=4)])\n",
+        "    table = np.zeros((9, 2), dtype=np.int64)\n    x = torch.as_tensor(table[np.random.randint(9, size=4)])\n",
+    ),
 }
 
 

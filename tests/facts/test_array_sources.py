@@ -17,6 +17,7 @@ from codemods.facts.data.array_sources import (
     is_number,
     is_vector_environment,
     joins_arrays,
+    least_axes,
 )
 from codemods.facts.data.array_values import Array
 
@@ -164,3 +165,20 @@ def test_what_is_read_from_a_file(text: str, expected: Array | None) -> None:
 
     assert isinstance(node, ast.Call)
     assert from_file(flow, node.func.attr, node) == expected  # type: ignore[attr-defined, arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        pytest.param("4", 1, id="a number"),
+        pytest.param("n", 0, id="what is not seen"),
+        pytest.param("()", 0, id="a single number"),
+        pytest.param("(n, 4)", 2, id="a tuple"),
+        pytest.param("[n]", 1, id="a list"),
+        pytest.param("(*n, 4)", 1, id="one that another is unpacked into"),
+        pytest.param("(n, 4) + x.shape", 2, id="one that is longer"),
+        pytest.param("n + 4", 0, id="a sum of numbers, or not"),
+    ],
+)
+def test_the_fewest_dimensions_of_a_shape(shape: str, expected: int) -> None:
+    assert least_axes(ast.parse(shape, mode="eval").body) == expected

@@ -24,6 +24,9 @@ def test_one_of_several_has_what_all_of_them_have() -> None:
 
     assert any_of([FLOATS, FLOATS], owner) == Array("float32", owner=owner, has_axes=True, is_dense=True)
     assert any_of([FLOATS, INTEGERS], owner) == Array(None, owner=owner, is_dense=True)
+    table = FLOATS._replace(has_several_axes=True)
+    assert any_of([table, table], owner).has_several_axes
+    assert not any_of([table, FLOATS], owner).has_several_axes
     assert any_of([FLOATS, READ], owner) == Array("float32", owner=owner, is_read=True)
 
 

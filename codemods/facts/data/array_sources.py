@@ -157,5 +157,19 @@ def given_format(flow: Flow, call: ast.Call, position: int | None, default: str 
 
 def is_no_shape(node: ast.expr) -> bool:
     """Whether a shape may be that of a single number: only ``()`` is, or what is not seen."""
-    shape = isinstance(node, ast.Tuple) and bool(node.elts)
-    return not (shape or (isinstance(node, ast.Constant) and isinstance(node.value, int)))
+    return least_axes(node) == 0
+
+
+def least_axes(shape: ast.expr) -> int:
+    """The fewest dimensions that an array of the shape has: of what is not seen, none."""
+    return 1 if isinstance(shape, ast.Constant) and isinstance(shape.value, int) else _written_sizes(shape)
+
+
+def _written_sizes(shape: ast.expr) -> int:
+    """How many sizes a shape writes out: ``(n, 3) + x.shape[1:]`` two of them."""
+    match shape:
+        case ast.Tuple(sizes) | ast.List(sizes):
+            return sum(not isinstance(each, ast.Starred) for each in sizes)
+        case ast.BinOp(left, ast.Add(), right):
+            return _written_sizes(left) + _written_sizes(right)
+    return 0

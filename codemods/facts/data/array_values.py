@@ -30,6 +30,8 @@ class Array(NamedTuple):
     """Whether it may be read-only, as the array of an image, or of a table of pandas: tensors of its memory warn."""
     is_float: bool = False
     """Whether its numbers are floats, of whichever format."""
+    has_several_axes: bool = False
+    """Whether it has two dimensions or more for certain, so that each of its items has one."""
 
 
 def computed(format_: str | None, parts: Sequence[Array | None]) -> Array:
@@ -56,6 +58,7 @@ def any_of(arrays: Sequence[Array], owner: ast.AST) -> Array:
         is_read=any(each.is_read for each in arrays),
         is_locked=any(each.is_locked for each in arrays),
         is_float=all(each.is_float for each in arrays),
+        has_several_axes=all(each.has_several_axes for each in arrays),
     )
 
 

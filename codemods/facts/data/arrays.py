@@ -19,6 +19,7 @@ from codemods.facts.data.array_sources import (
     is_of,
     is_vector_environment,
     joins_arrays,
+    least_axes,
     recording,
 )
 from codemods.facts.data.array_values import Array, all_dense, any_axes, any_of, computed, is_laid_out, same_float
@@ -124,7 +125,8 @@ class Arrays:
             return None
         if name in FLOATS:
             given = given_format(self._flow, call, FLOATS[name], "float64")
-            return Array(given, is_new=True, has_axes=not is_no_shape(call.args[0]), is_dense=True)
+            axes = least_axes(call.args[0])
+            return Array(given, is_new=True, has_axes=axes > 0, is_dense=True, has_several_axes=axes > 1)
         if name == "asarray" and self._is_list(module, call.args[0]):
             name = "array"
         if name in CONSTRUCTORS:
@@ -135,7 +137,8 @@ class Arrays:
             is_read = inner is not None and inner.is_read
             given = given_format(self._flow, call, CONSTRUCTORS[name], default)
             axes = axes or is_image(self._flow, call.args[0])
-            return Array(given, is_new=True, has_axes=axes, is_dense=True, is_read=is_read)
+            several = name == "array" and inner is not None and inner.has_several_axes
+            return Array(given, is_new=True, has_axes=axes, is_dense=True, is_read=is_read, has_several_axes=several)
         if name in FORMATS:
             # `np.float32(a)` converts, unless it is that already.
             inner = self.array(module, call.args[0])
@@ -159,7 +162,10 @@ class Arrays:
         if name in COMPUTE:
             return computed(same_float(arrays), arrays)._replace(is_float=name in GIVE_FLOATS)
         (viewed,) = arrays if name in VIEWS and len(arrays) == 1 else (None,)
-        return None if viewed is None else viewed._replace(is_dense=is_laid_out(name, viewed))
+        if viewed is None:
+            return None
+        axes = viewed.has_axes and name != "squeeze"
+        return viewed._replace(has_axes=axes, is_dense=is_laid_out(name, viewed), has_several_axes=False)
 
     def _result(self, call: ast.Call, index: int | None = None) -> Array | None:
         """What the project's functions return that may be called there; they may keep hold of that.
@@ -235,8 +241,9 @@ class Arrays:
             return Array(same_float([inner]), is_new=True, is_dense=True)
         is_dense = is_laid_out(func.attr, inner)
         if func.attr in VIEW_METHODS:
-            return inner._replace(has_axes=_gives_axes(func.attr, call.args), is_dense=is_dense)
-        return inner._replace(is_new=True, owner=None, is_dense=True, is_locked=False)
+            axes = _gives_axes(func.attr, call.args)
+            return inner._replace(has_axes=axes, is_dense=is_dense, has_several_axes=False)
+        return inner._replace(is_new=True, owner=None, is_dense=True, is_locked=False, has_several_axes=False)
 
     # Operators, items, names.
 
@@ -274,9 +281,16 @@ class Arrays:
         )
         is_dense = inner.is_dense and not is_gap
         owner = None if inner.is_new else inner.owner or value
-        # A slice keeps its axis, whatever else is asked for.
+        # A slice keeps its axis, whatever else is asked for; a number takes one away, an array puts its own there.
         axes = any(isinstance(each, ast.Slice) for each in (index, *parts))
-        return inner._replace(owner=owner, has_axes=axes, is_dense=is_dense)
+        axes = axes or (inner.has_several_axes and self._selects_rows(module, index))
+        several = inner.has_several_axes and isinstance(index, ast.Slice)
+        return inner._replace(owner=owner, has_axes=axes, is_dense=is_dense, has_several_axes=several)
+
+    def _selects_rows(self, module: Module, index: ast.expr) -> bool:
+        """Whether it is a number or an array, and no tuple of several."""
+        is_constant = isinstance(index, ast.Constant) and isinstance(index.value, int)
+        return is_constant or is_number(self._flow, index) or self.array(module, index) is not None
 
     def _part(self, call: ast.Call, index: int) -> Array | None:
         """An item of what is returned by a function of the project, an environment or ``map(np.stack, …)``."""
