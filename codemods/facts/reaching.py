@@ -59,6 +59,11 @@ class Targets:
         known = [each for each in found if each is not None]
         return sorted(known, key=lambda each: (each.lineno, each.col_offset)) if len(known) == len(found) else None
 
+    def are_bound_alike(self, one: ast.Name, other: ast.Name) -> bool:
+        """Whether two reads of a name are of what the same places bind it to: a parameter among them."""
+        found = self._reads.get(one)
+        return found is not None and found == self._reads.get(other)
+
 
 @kept
 def reaching(scope: ast.AST) -> Reaching:

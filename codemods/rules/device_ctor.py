@@ -38,8 +38,8 @@ class DeviceCtor(Codemod):
         ``type_as(x)`` and ``to(x)`` become ``dtype=x.dtype, device=x.device`` where the same comes out, as of zeros and
         ones. Other numbers are made on the device and cast there.
 
-        ``if x.is_cuda: mask = mask.cuda()`` below the tensor becomes ``device=x.device`` as well, where nothing reads
-        it in between.
+        ``mask = mask.to(x.device)`` below the tensor goes, as does ``if x.is_cuda: mask = mask.cuda()``, where nothing
+        reads it in between: the tensor gets ``device=x.device``.
 
         A number may be added or multiplied in between: ``(torch.ones(n) * i).to(device)``.
 
@@ -148,7 +148,7 @@ for _ in range(10):
         found = tuple(filled(script))
         for each in found:
             module = each.transfer.module
-            node = each.transfer.call if each.later is None else each.maker
+            node = each.transfer.call if each.later is None and each.following is None else each.maker
             together = _moved_together(found, each)
             edits = each.why_not or (_edits_there(script, together) if together else _edits(script, each))
             if isinstance(edits, Reason):
@@ -214,7 +214,15 @@ def _edits(script: Script, found: Filled) -> list[Edit] | Reason:
         if "\n" in code:
             return Reason("not-editable", "the number format is written on several lines")
         added.append(AddArgument(module, maker, "dtype", code))
-    return [*added, Replace(module, transfer.call, "{made}", (("made", transfer.receiver),))]
+    return [*added, _not_copied(found)]
+
+
+def _not_copied(found: Filled) -> Edit:
+    """The copy goes: of an expression, what is copied stays; a statement of its own goes with it."""
+    transfer = found.transfer
+    if found.following is not None:
+        return Remove(transfer.module, found.following.statement)
+    return Replace(transfer.module, transfer.call, "{made}", (("made", transfer.receiver),))
 
 
 def _on_device(script: Script, found: Filled, device: str) -> Edit:
@@ -250,7 +258,7 @@ def _edits_like(script: Script, found: Filled, other: str) -> list[Edit]:
     if not found.is_exact_in_its_format:
         return [on_device]
     of_format = AddArgument(transfer.module, maker, "dtype", f"{other}.dtype")
-    return [of_format, on_device, Replace(transfer.module, transfer.call, "{made}", (("made", transfer.receiver),))]
+    return [of_format, on_device, _not_copied(found)]
 
 
 def _edits_of_array(script: Script, found: FilledArray) -> list[Edit] | Reason:

@@ -637,6 +637,89 @@ def test_what_is_drawn_stays_under_the_condition() -> None:
     assert [each.message for each in result.sites if not each.rewrites] == [RANDOM]
 
 
+NEXT = {
+    "directly below": ("    y = torch.zeros(2)\n    y = y.to(device)\n", "    y = torch.zeros(2, device=device)\n"),
+    "a mask that is made in steps": (
+        "    y = torch.triu(torch.ones(8, 8), diagonal=1).bool()\n    y = y.to(x.device)  # beside it\n",
+        "    y = torch.triu(torch.ones(8, 8, device=x.device), diagonal=1).bool()\n",
+    ),
+    "to the current device": ("    y = torch.zeros(2)\n    y = y.cuda()\n", '    y = torch.zeros(2, device="cuda")\n'),
+    "with something else in between": (
+        "    y = torch.zeros(2)\n    z = x.size(0)\n    y = y.to(x.device)\n    y = y + z\n",
+        "    y = torch.zeros(2, device=x.device)\n    z = x.size(0)\n    y = y + z\n",
+    ),
+    "in another number format": (
+        "    y = torch.zeros(2)\n    y = y.to(device, torch.float64)\n",
+        "    y = torch.zeros(2, device=device, dtype=torch.float64)\n",
+    ),
+    "like another tensor": (
+        "    rows = x.shape[0]\n    y = torch.ones(rows, 1)\n    y = y.to(x)\n",
+        "    rows = x.shape[0]\n    y = torch.ones(rows, 1, dtype=x.dtype, device=x.device)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), NEXT.values(), ids=NEXT)
+def test_what_a_statement_of_its_own_copies_is_made_there(before: str, after: str) -> None:
+    check_rewrites(DeviceCtor, in_a_pass(before), in_a_pass(after))
+    if ".cuda()" not in before:
+        assert run_script(in_a_pass(before)) == run_script(in_a_pass(after))
+
+
+NEXT_SILENT = {
+    "it is read in between": "    y = torch.zeros(2)\n    print(y)\n    y = y.to(device)\n",
+    "it is written to in between": "    y = torch.zeros(2)\n    y[0] = 1\n    y = y.to(device)\n",
+    "the device is bound in between": (
+        "    where = x.device\n    y = torch.zeros(2)\n    where = device\n    y = y.to(where)\n"
+    ),
+    "the copy has another name": "    z = torch.zeros(2)\n    y = z.to(device)\n",
+    "it is copied where a condition holds": "    y = torch.zeros(2)\n    if len(x) > 1:\n        y = y.to(device)\n",
+}
+
+
+@pytest.mark.parametrize("body", NEXT_SILENT.values(), ids=NEXT_SILENT)
+def test_what_a_statement_of_its_own_copies_may_be_seen_before(body: str) -> None:
+    check_silent(DeviceCtor, in_a_pass(body))
+
+
+SHAPED = {
+    "its shape is taken apart above": (
+        "    rows, _ = x.shape\n    y = torch.zeros(rows, 1).to(x)\n",
+        "    rows, _ = x.shape\n    y = torch.zeros(rows, 1, dtype=x.dtype, device=x.device)\n",
+    ),
+    "in the statement itself": (
+        "    y = torch.zeros(x.size(0), 1).to(x)\n",
+        "    y = torch.zeros(x.size(0), 1, dtype=x.dtype, device=x.device)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), SHAPED.values(), ids=SHAPED)
+def test_what_has_a_shape_is_no_device(before: str, after: str) -> None:
+    """Nothing that the project calls says what the model is given: ``run`` of a library may do so."""
+    before, after = (in_a_pass(each).replace(" model(x)", " run(model, x)") for each in (before, after))
+
+    check_rewrites(DeviceCtor, before, after)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("    y = torch.zeros(8, 1).to(x)\n", id="nothing asks for it"),
+        pytest.param(
+            "    if x is not None:\n        n = x.shape\n    y = torch.zeros(8, 1).to(x)\n", id="at times only"
+        ),
+        pytest.param("    y = torch.zeros(8, 1).to(x)\n    n = x.shape\n", id="below"),
+        pytest.param("    n = x.shape\n    x = pick(x)\n    y = torch.zeros(8, 1).to(x)\n", id="of something else"),
+        pytest.param("    n = x.shape if x else 0\n    y = torch.zeros(8, 1).to(x)\n", id="in a part at times"),
+    ],
+)
+def test_what_nothing_surely_asks_for_a_shape_may_be_a_device(body: str) -> None:
+    code = in_a_pass(body).replace(" model(x)", " run(model, x)")
+
+    assert [each.rewrites for each in run(DeviceCtor, code).sites] == [False]
+
+
 LATER_LEFT = {
     "noise": ("torch.randn(2)", RANDOM),
     "filled, as of old": ("torch.FloatTensor(2).zero_()", LEFT["filled, as of old"][1]),

@@ -102,3 +102,22 @@ def bound_at(text: str) -> list[int] | None:
 )
 def test_where_a_name_is_bound_last(text: str, lines: list[int] | None) -> None:
     assert bound_at(text) == lines
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        pytest.param("pass", True, id="nothing"),
+        pytest.param("y = 1", True, id="another name"),
+        pytest.param("x = 1", False, id="it is bound anew"),
+        pytest.param("if y:\n        x = 1", False, id="it may be bound anew"),
+    ],
+)
+def test_whether_two_reads_are_bound_alike(between: str, expected: bool) -> None:  # noqa: FBT001 - the expectation
+    (function,) = ast.parse(f"def f(x, y):\n    print(x)\n    {between}\n    print(x)\n").body
+    reads = sorted(
+        (each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id == "x"), key=lambda n: n.lineno
+    )
+    reads = [each for each in reads if isinstance(each.ctx, ast.Load)]
+
+    assert targets(function).are_bound_alike(reads[0], reads[-1]) is expected

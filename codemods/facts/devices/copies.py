@@ -23,6 +23,7 @@ from codemods.facts.data.elements import is_element
 from codemods.facts.data.number_formats import why_cast
 from codemods.facts.data.parts import is_callers_batch, may_hand_out, why_no_tensor
 from codemods.facts.devices.devices import DeviceKind, asks_for_device, for_cuda
+from codemods.facts.devices.later_moves import next_move
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import from_arrays
 from codemods.facts.devices.writes import why_written
@@ -74,12 +75,15 @@ def _is_for_data_set(script: Script, move: Transfer) -> bool:
 def is_cut_by_hand(script: Script, move: Transfer) -> bool:
     """``X[i : i + 64].to(device)`` in a loop; not ``torch.randn(64, 9).to(device)``, which had better be made there.
 
-    An array, ``torch.from_numpy(a).to(device)``, is on the host.
+    Nor is it ``z = torch.randn(64, 9)`` with ``z = z.to(device)`` below. An array, ``torch.from_numpy(a).to(device)``,
+    is on the host.
     """
     if move.non_blocking is not None or any(not isinstance(each, HostTensor) for each in move.sources):
         return False
     made = {each.site for each in move.sources}
-    if not made.isdisjoint(walk(move.receiver)) and not from_arrays(script.flow, move.receiver):
+    following = next_move(move)
+    making = move.receiver if following is None else following.made
+    if not made.isdisjoint(walk(making)) and not from_arrays(script.flow, making):
         return False
     calls = [each for each in move.module.nodes(ast.Call) if isinstance(each.func, ast.Attribute)]
     pinning = [each.func.value for each in calls if each.func.attr == "pin_memory"]  # type: ignore[attr-defined]

@@ -23,8 +23,9 @@ from codemods.dataflow.values import (
 )
 from codemods.facts.data.number_likes import counts as count_in_loops
 from codemods.facts.devices.devices import DeviceKind, device
-from codemods.facts.devices.later_moves import later_move, why_other_device
+from codemods.facts.devices.later_moves import later_move, next_move, why_other_device
 from codemods.facts.devices.ranges import may_go_backwards, range_of
+from codemods.facts.devices.shapes_asked import has_shape
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import Likening, likenings
 from codemods.facts.loops import around, module_of, repeats
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
-    from codemods.facts.devices.later_moves import LaterMove
+    from codemods.facts.devices.later_moves import LaterMove, NextMove
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
 
@@ -84,6 +85,8 @@ class Filled:
     """The statement of its own that copies it where another tensor is on CUDA."""
     counted: ast.Call | None = None
     """The ``range(n)`` whose numbers it holds: ``torch.LongTensor(range(n))``."""
+    following: NextMove | None = None
+    """The statement of its own that copies it in any case."""
 
     @property
     def number(self) -> ast.expr | None:
@@ -99,7 +102,8 @@ class Filled:
     def is_exact_in_its_format(self) -> bool:
         """Whether the same comes out where it is made in the number format of the copy."""
         has_own = any(each.arg == "dtype" for each in self.maker.keywords)
-        is_as_made = not self.steps and self.transfer.receiver is self.maker
+        made = self.transfer.receiver if self.following is None else self.following.made
+        is_as_made = not self.steps and made is self.maker
         return self.name in EXACT_IN_EACH_FORMAT and is_as_made and not has_own
 
 
@@ -112,7 +116,9 @@ def filled(script: Script) -> Iterator[Filled]:
         later = later_move(transfer)
         if module is not script.module or not _moves(transfer) or _stays(script, transfer, later):
             continue
+        following = next_move(transfer) if later is None else None
         made, named = (transfer.receiver, None) if later is None else (later.made, later.earlier)
+        made = made if following is None else following.made
         steps = tuple(calls_of_chain(script, made, with_numbers=True, named=named))
         if not copying.isdisjoint(steps):
             continue  # `.type_as(x).to(device)`: the first copy is a site, and there is nothing left for the second one
@@ -133,7 +139,7 @@ def filled(script: Script) -> Iterator[Filled]:
         if later is not None:
             why_not = why_not or why_other_device(script.flow, transfer)
         counted = range_of(script, name, maker)
-        yield Filled(transfer, maker, name, steps[:-1], why_not, _like(script, transfer), later, counted)
+        yield Filled(transfer, maker, name, steps[:-1], why_not, _like(script, transfer), later, counted, following)
 
 
 def _is_made_beside(script: Script, maker: ast.expr) -> bool:
@@ -420,9 +426,14 @@ def _like(script: Script, transfer: Transfer) -> ast.expr | None:
     """The tensor whose number format and device the copy gets."""
     target = transfer.target
     is_like = isinstance(transfer, Likening) or (
-        transfer.method == "to" and target is not None and is_tensor(script, target)
+        transfer.method == "to" and target is not None and _is_surely_tensor(script, transfer, target)
     )
     return target if is_like else None
+
+
+def _is_surely_tensor(script: Script, transfer: Transfer, target: ast.expr) -> bool:
+    """Whether what a copy is to be like is a tensor: of what ``to()`` takes, tensors alone have a shape."""
+    return is_tensor(script, target) or (isinstance(target, ast.Name) and has_shape(transfer.module, target))
 
 
 # What stands against it.

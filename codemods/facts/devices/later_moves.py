@@ -1,4 +1,4 @@
-"""Which tensors get a name on the host first, and go to where another tensor is in a statement of their own?"""
+"""Which tensors get a name on the host first, and go to a device in a statement of their own?"""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _OTHER_INDEX = re.compile(r"cuda:[1-9]\d*")
 _TAKES_INDEX = frozenset({"cuda", "to"})
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,52 @@ class LaterMove:
     """What other names hold that it is made of, ``steps`` of ``zeros = steps[None]``, where nothing else reads them."""
     is_only_compared: bool
     """Whether below it is only compared with a column of numbers, so that its elements may share their memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class NextMove:
+    """``zeros = torch.zeros(n)`` and, below, ``zeros = zeros.to(device)``; nothing between reads either name."""
+
+    made: ast.expr
+    """What the name is given first: ``torch.zeros(n)``."""
+    statement: ast.Assign
+    """``zeros = zeros.to(device)``."""
+
+
+def next_move(transfer: Transfer) -> NextMove | None:
+    """The statements that a copy is one of, where it takes a name to a device whenever that gets its value."""
+    module, target = transfer.module, transfer.target
+    statement = module.parent(transfer.call)
+    match statement:
+        case ast.Assign([ast.Name(name)], value) if value is transfer.call and is_name(transfer.receiver, name):
+            pass
+        case _:
+            return None
+    suite = module.suite(statement)
+    above = suite[: suite.index(statement)]
+    between = list(itertools.takewhile(lambda each: not _mentions(each, name), reversed(above)))
+    if len(between) == len(above) or (target is not None and _mentions(target, name)):
+        return None
+    match above[-1 - len(between)]:
+        case ast.Assign([ast.Name(first)], made) if first == name and not _mentions(made, name):
+            roots = {each.id for each in walk(target) if isinstance(each, ast.Name)} if target is not None else set()
+            is_same = not any(_may_bind(each, root) for each in (made, *between) for root in roots)
+            is_next = not between or _is_only_passed(module, between, target, {name, *roots})
+            return NextMove(made, statement) if is_same and is_next else None
+    return None
+
+
+def _is_only_passed(module: Module, between: Sequence[ast.stmt], target: ast.expr | None, concerned: set[str]) -> bool:
+    """Whether the statements between can neither leave, nor see or bind the names concerned in code that they call."""
+    function = module.function(between[0])
+    if function is None or not all(isinstance(each, _SIMPLE) for each in between):
+        return False
+    inner = [each for each in walk(function) if isinstance(each, FUNCTIONS) and each is not function]
+    is_local = concerned <= bound_names(function) and declared_outer(function).isdisjoint(concerned)
+    is_plain = isinstance(target, (ast.Name, ast.Constant, type(None))) or (
+        isinstance(target, ast.Attribute) and target.attr == "device" and isinstance(target.value, ast.Name)
+    )
+    return is_local and is_plain and not any(_mentions(each, name) for each in inner for name in concerned)
 
 
 def later_move(transfer: Transfer) -> LaterMove | None:

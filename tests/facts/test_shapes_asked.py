@@ -1,0 +1,42 @@
+"""Which names surely hold something with a shape."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.devices.shapes_asked import has_shape
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("n = x.size(0)\n    use(x)", True, id="its size is asked for above"),
+        pytest.param("use(x, x.shape)", True, id="in the same statement"),
+        pytest.param("rows, columns = x.shape\n    if rows:\n        use(x)", True, id="further out"),
+        pytest.param("use(x)\n    n = x.shape", False, id="only below"),
+        pytest.param("if other:\n        n = x.shape\n    use(x)", False, id="under a condition"),
+        pytest.param("n = [x.shape for _ in other]\n    use(x)", False, id="perhaps in no pass"),
+        pytest.param("n = other and x.shape\n    use(x)", False, id="perhaps not computed"),
+        pytest.param("n = x.shape\n    x = other\n    use(x)", False, id="of what the name held before"),
+        pytest.param("if other:\n        n = x.shape\n        use(x)", True, id="under the same condition"),
+        pytest.param("n = x.device\n    use(x)", False, id="models and storages have a device, too"),
+    ],
+)
+def test_whether_its_shape_is_asked_for(body: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    module = script(f"def f(x, other):\n    {body}\n").module
+    (call,) = (each for each in module.nodes(ast.Call) if isinstance(each.func, ast.Name) and each.func.id == "use")
+    name = call.args[0]
+
+    assert isinstance(name, ast.Name)
+    assert has_shape(module, name) is expected
+
+
+def test_a_name_of_a_module_may_be_given_something_else_at_any_time() -> None:
+    module = script("n = x.shape\nuse(x)\n").module
+    (call,) = module.nodes(ast.Call)
+
+    assert isinstance(call.args[0], ast.Name)
+    assert not has_shape(module, call.args[0])
