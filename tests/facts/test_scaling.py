@@ -31,6 +31,12 @@ scaler = torch.amp.GradScaler()
             id="clipped while scaled",
         ),
         pytest.param(
+            "scaler.scale(loss()).backward()\n scaler.step(optimizer)\n scaler.update()\n "
+            "torch.nn.utils.clip_grad_norm_(model.parameters(), 1)",
+            [],
+            id="clipped after the step, which divides the gradients",
+        ),
+        pytest.param(
             "with torch.autocast('cuda'):\n  scaler.scale(loss()).backward()\n scaler.step(optimizer)\n "
             "scaler.update()",
             ["backward-in-autocast"],

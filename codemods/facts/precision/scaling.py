@@ -123,13 +123,24 @@ def _faults_of_steps(script: Script, iteration: TrainingIteration) -> Iterator[t
             text = "nothing updates the scaler after its step, and the second step fails:"
             yield node, Reason("scale-not-updated", text, remedy=f"call {name}.update() at the end of each iteration")
     if scaler_steps and not unscales:
-        clipping = (each for each in iteration.of(EventKind.GRADIENT) if each.module is module)
-        for each in clipping:
-            if isinstance(each.node, ast.Call) and backwards[0].node is not each.node and _clips(script, each.node):
+        for each in _while_scaled(iteration):
+            if each.module is module and isinstance(each.node, ast.Call) and _clips(script, each.node):
                 text = f"gradients are clipped while they are still scaled ({HERE}):"
                 remedy = f"call {name}.unscale_(optimizer) before"
                 yield each.node, Reason("clipped-scaled", text, (loss,), remedy)
                 return
+
+
+def _while_scaled(iteration: TrainingIteration) -> Iterator[Event]:
+    """What is done with gradients between a backward and the step of the scaler, which divides them for good."""
+    is_scaled = False
+    for event in iteration.events:
+        if event.kind is EventKind.BACKWARD:
+            is_scaled = True
+        elif event.kind is EventKind.STEP:
+            is_scaled = False
+        elif event.kind is EventKind.GRADIENT and is_scaled:
+            yield event
 
 
 def _scaler_of(event: Event) -> ast.expr | None:
