@@ -347,3 +347,50 @@ def test_an_older_torch_has_no_such_functions() -> None:
     (site,) = run(ForeachManualUpdate, code, target=(1, 13)).sites
 
     assert (site.rewrites, site.code) == (False, "older-torch")
+
+
+HANDED_ON = """\
+import torch
+from torch import nn
+
+
+class Plain(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.width = shape[0]
+
+
+class Deep(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.fc = nn.Linear(shape[0], 4)
+
+
+class Net(nn.Module):
+    def __init__(self, shape, maker):
+        super().__init__()
+        self.encoder = maker(shape)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.head(self.encoder(x))
+
+
+makers = {"plain": Plain, "deep": Deep}
+net, target = (Net((4,), makers[name]), Net((4,), makers[name]))
+for x in batches:
+    net(x).mean().backward()
+    for p, q in zip(net.encoder.parameters(), target.encoder.parameters()):
+        q.data.copy_(p.data)
+"""
+
+
+def test_a_part_that_may_have_no_parameters_is_left() -> None:
+    what = "net.encoder may be an object of class Plain, which has no parameters to change (line 31)"
+    check_leaves(ForeachManualUpdate, HANDED_ON, f"{what}, and an empty list raises an error")
+
+
+def test_the_same_parts_of_models_of_one_make_have_as_many_parameters() -> None:
+    result = run(ForeachManualUpdate, HANDED_ON.replace('"plain": Plain, ', ""))
+
+    assert "torch._foreach_copy_(qs, encoder_params)" in result.after

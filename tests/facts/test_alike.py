@@ -75,6 +75,21 @@ def are_alike(body: str, **others: str) -> bool:
             "def f(a, b): ask(a, b)\nm = Net(4)\nf(m, copy.deepcopy(m))\nf(m.fc, m.fc)", True, id="in each call"
         ),
         pytest.param("def f(a, b): ask(a, b)\nf(Net(4), Net(4))\nf(Net(4), Net(5))", False, id="not in each call"),
+        pytest.param("a, b = Net(4), Net(4)\nask(a.fc, b.fc)", True, id="the same part of both"),
+        pytest.param(
+            "net = Net(4)\na, b = nn.DataParallel(net), nn.DataParallel(copy.deepcopy(net))\nask(a.module, b.module)",
+            True,
+            id="in wrappers",
+        ),
+        pytest.param("a, b = Net(4), Net(5)\nask(a.fc, b.fc)", False, id="the same part of others"),
+        pytest.param("a = Net(4)\nb = copy.deepcopy(a)\nask(a.fc, b)", False, id="a part of one"),
+        pytest.param(
+            "a, b = Net(4), Net(4)\na.fc.weight = nn.Parameter(x)\nask(a.fc, b.fc)", False, id="a part that is changed"
+        ),
+        pytest.param("a, b = Net(4), Net(4)\na.fc = nn.Linear(4, 5)\nask(a.fc, b.fc)", False, id="a part that is new"),
+        pytest.param(
+            "def f(a, b): ask(a, b)\na, b = Net(4), Net(4)\nf(a, b)\nf(a.fc, b.fc)", True, id="whole, and in part"
+        ),
         pytest.param("def f(a, b=None): ask(a, b)\nf(Net(4))\nf(Net(4), Net(5))", False, id="one is not given"),
     ],
 )

@@ -46,11 +46,23 @@ class Alike:
             return False
         if self._is_copied(module, one, other) or self._is_copied(module, other, one):
             return True
+        wholes = self._wholes(one, other)
+        if wholes is not None:
+            return self.holds(module, *wholes, seen)
         if all(self._are_built_alike(each, counterpart) for each in left for counterpart in right):
             return True
         return {(left, right), (right, left)} & _loaded(self.flow) != set() or self._are_given(
             module, (one, other), seen
         )
+
+    def _wholes(self, one: ast.expr, other: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+        """The models of which the two are the same part: ``net`` and ``target`` of ``net.head`` and ``target.head``."""
+        match one, other:
+            case ast.Attribute(whole, name), ast.Attribute(counterpart, also) if name == also:
+                owners = self.flow.values(whole) | self.flow.values(counterpart)
+                are_models = all(isinstance(each, Instance) and kind(self.flow, each) is Kind.MODEL for each in owners)
+                return (whole, counterpart) if owners and are_models else None
+        return None
 
     def _are_given(self, module: Module, pair: tuple[ast.expr, ast.expr], seen: frozenset[ast.AST]) -> bool:
         """Whether both are parameters of a function, which each call of it gives such models."""

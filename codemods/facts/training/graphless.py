@@ -66,6 +66,29 @@ def is_without_parameters(flow: Flow, value: Value) -> bool:
     return all(_has_none(flow, each) for each in Model(flow, value).layers)
 
 
+def may_be_without_parameters(flow: Flow, value: Value) -> bool:
+    """Whether nothing is seen that may give the model parameters, such as one that hands on what it is given."""
+    if is_without_parameters(flow, value):
+        return True
+    class_ = Model(flow, value).class_
+    if class_ is None or not all(
+        isinstance(each, ast.ClassDef) or each == "torch.nn.Module" for each in flow.bases(class_)
+    ):
+        return False
+    if any(kind(flow, each) is Kind.MODEL for values in flow.attributes(class_).values() for each in values):
+        return False
+    made = (each for base in (class_, *flow.project_bases(class_)) for each in walk(base) if isinstance(each, ast.Call))
+    return all(_makes_no_parameters(flow, each) for each in made)
+
+
+def _makes_no_parameters(flow: Flow, call: ast.Call) -> bool:
+    """``super().__init__()``, ``len(shape)``: no call that could make a layer."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "__init__":
+        return True
+    values = flow.values(call.func)
+    return bool(values) and all(isinstance(each, External) and each.name.startswith("builtins.") for each in values)
+
+
 def _has_none(flow: Flow, layer: Value) -> bool:
     """Whether a layer has no parameters besides those of the layers in it."""
     class_ = Model(flow, layer).class_

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names, words
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, LOOPS, last_name, walk
-from codemods.dataflow.values import library_names, owner_of, without_none
+from codemods.dataflow.values import in_order, library_names, owner_of, without_none
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.models.alike import Alike
 from codemods.facts.precision.presence import other_precision
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.elementwise import Column, Elementwise, NoFormError, Step, operands
-from codemods.facts.training.graphless import is_without_parameters
+from codemods.facts.training.graphless import may_be_without_parameters
 from codemods.facts.training.modes import Modes
-from codemods.library.kinds import Kind, kind
+from codemods.library.kinds import Kind, described, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -167,9 +167,11 @@ class _Reader:
         """That a loop over no parameters does nothing, where functions for lists raise an error."""
         for owner in found.owners.values():
             values = without_none(self._flow.values(owner))
-            if any(is_without_parameters(self._flow, each) for each in values):
+            empty = next((each for each in in_order(values) if may_be_without_parameters(self._flow, each)), None)
+            if empty is not None:
+                what = f"may be {described(empty)}, which has" if len(values) > 1 else "has"
                 shown = self._module.code(owner)
-                text = f"{shown} has no parameters to change ({HERE}), and an empty list raises an error"
+                text = f"{shown} {what} no parameters to change ({HERE}), and an empty list raises an error"
                 return Reason("nothing-to-gain", text, (at(self._module, self._loop),))
         return None
 
