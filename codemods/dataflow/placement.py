@@ -49,13 +49,16 @@ def means_the_same(flow: Flow, module: Module, expression: ast.expr, place: ast.
     if here is None or (there is not None and there is not here and name in names.bound_names(there)):
         return False
     if name in names.declared_outer(here):
-        return _is_set_above(module, name, place)
+        return _is_set_above(module, name, place, is_here=there is here)
     # `device = None` at the top, and a `global device` somewhere, is not a device wherever it is read.
     return bound_for(module, name, here) and NONE not in flow.read_module_name(module, name)
 
 
-def _is_set_above(module: Module, name: str, place: ast.stmt) -> bool:
-    """Whether ``global args`` in the function of the place lets that alone bind the module's name, once, before it."""
+def _is_set_above(module: Module, name: str, place: ast.stmt, *, is_here: bool) -> bool:
+    """Whether ``global args`` in the function of the place lets that alone bind the module's name, once, before it.
+
+    What the module binds it to before that, ``args = None``, is another value for what is read elsewhere.
+    """
     here = module.function(place)
     declarations = [each for each in module.nodes(ast.Global, ast.Nonlocal) if name in each.names]
     bindings = [each for each in module.nodes(ast.Name) if each.id == name and not isinstance(each.ctx, ast.Load)]
@@ -63,7 +66,7 @@ def _is_set_above(module: Module, name: str, place: ast.stmt) -> bool:
     return (
         here is not None
         and all(isinstance(each, ast.Global) for each in declarations)
-        and name not in names.bound_names(module.tree)
+        and (is_here or name not in names.bound_names(module.tree))
         and len(binders) == 1
         and isinstance(module.parent(binders[0]), (ast.Assign, ast.AnnAssign))
         and dominates(module, module.statement(binders[0]), place)

@@ -271,3 +271,25 @@ for x in torch.randn(4, 8, 64):
     block = f'with torch.autocast("cuda", dtype=torch.bfloat16, enabled=use_amp):\n        {loss}'
 
     check_rewrites(Amp, f"{start}    {loss}    {step}", f"{start}    {line}    {block}    {step}")
+
+
+@pytest.mark.parametrize(
+    ("start", "above"),
+    [
+        pytest.param(
+            "", "global args\n    args = parser.parse_args()\n    args.cuda = args.gpu is None", id="global args"
+        ),
+        pytest.param(
+            "args = None\n",
+            "global args\n    args = parser.parse_args()\n    args.cuda = args.gpu is None",
+            id="they are nothing at first",
+        ),
+        pytest.param("args = parser.parse_args()\nargs.cuda = args.gpu is None\n", "pass", id="those of the module"),
+    ],
+)
+def test_the_script_s_own_flag_is_asked_where_its_options_are_global(start: str, above: str) -> None:
+    move = "if args.cuda:\n            x, y = x.cuda(), y.cuda()"
+    code = _script("if args.cuda:\n        model.cuda()", move).replace(", args)", ")")
+    code = code.replace("def main():\n    args = parser.parse_args()", f"{start}\n\ndef main():\n    {above}")
+
+    assert _conditions(code) == ["args.cuda", "args.cuda"]

@@ -165,3 +165,55 @@ def test_how_a_place_says_a_device(place: str, expected: str | None) -> None:
 
     found = said_as(known.flow, known.module, move.target, statement)
     assert (found and ast.unparse(found)) == expected
+
+
+READING = """\
+def main():
+    {above}
+    train(nn.Linear(4, 2))
+
+def train(net):
+    if {flag}:
+        torch.ones(3).cuda()
+    for step in range(9):
+        mark()
+        {below}
+
+def change(x):
+    args.cuda = False
+
+def replace():
+    global args
+    args = parser.parse_args()
+
+def change_by_name():
+    setattr(args, "cuda", False)
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "expected"),
+    [
+        pytest.param("args.cuda = not args.no_cuda", "pass", "args.cuda", id="what calls it writes it"),
+        pytest.param("change(1)", "pass", "args.cuda", id="a function that runs before writes it"),
+        pytest.param("pass", "args.cuda = False", None, id="the function writes it"),
+        pytest.param("pass", "change(1)", None, id="what it calls writes it"),
+        pytest.param("pass", "replace()", None, id="what it calls binds the options anew"),
+        pytest.param("pass", "change_by_name()", None, id="what it calls writes it by its name"),
+        pytest.param("pass", "yield step", None, id="its caller may write it meanwhile"),
+    ],
+)
+def test_an_option_that_the_function_reads_itself(above: str, below: str, expected: str | None) -> None:
+    assert at_mark(READING.format(above=above, below=below, flag="args.cuda")) == expected
+
+
+def test_a_condition_of_an_option_that_the_function_reads_itself() -> None:
+    body = READING.format(above="args.cuda = 0", below="pass", flag="args.cuda is not None")
+    assert at_mark(body) == "args.cuda is not None"
+
+
+def test_an_option_that_is_read_at_times_alone() -> None:
+    body = READING.format(above="args.cuda = True", below="pass", flag="args.cuda")
+    assert at_mark(body.replace("    if args.cuda:", "    if net and args.cuda:")) is None

@@ -23,13 +23,12 @@ def marked(text: str, **others: str) -> tuple[Script, ast.expr, ast.stmt]:
 
 ARGS = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
 
-GLOBAL = """\
+CHOOSES = """\
 import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("--cuda", action="store_true")
-def f():
-    source(args.cuda)
 """
+GLOBAL = f"{CHOOSES}def f():\n    source(args.cuda)\n"
 
 
 @pytest.mark.parametrize(
@@ -84,6 +83,11 @@ def f():
             "args = parser.parse_args([])\nf()",
             False,
             id="a global that the module binds, too",
+        ),
+        pytest.param(
+            f"{CHOOSES}args = None\ndef g():\n    global args\n    args = parser.parse_args()\n    PLACE\n    source(args.cuda)\ng()",
+            True,
+            id="a global that is nothing until its function binds it",
         ),
         pytest.param(
             f"{GLOBAL}def g():\n    global args\n    args = parser.parse_args()\ndef h():\n    global args\n    PLACE\n    f()\ng()",

@@ -10,9 +10,9 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from codemods.dataflow.names import bound_names
+from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.placement import bound_inside, dominates, means_the_same
-from codemods.dataflow.source import FUNCTIONS
+from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NONE, Choice, External, Literal, Made, Method
 from codemods.facts.devices.devices import DeviceKind, always_asks_for_cuda, branches, is_on_cuda
 from codemods.facts.reach import Reach, written
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Module
+    from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Values
     from codemods.facts.data.loaders import Loader
     from codemods.facts.devices.devices import Branch
@@ -227,11 +227,15 @@ def names_in(test: str) -> set[str]:
 
 def can_be_said(flow: Flow, module: Module, node: ast.expr, place: ast.stmt) -> bool:
     """Whether the expression, which stands elsewhere in the module, has the same value at the place."""
+    if isinstance(node, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
+        parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+        return all(isinstance(each, ast.Constant) or can_be_said(flow, module, each, place) for each in parts)
     return (
         means_the_same(flow, module, node, place)
         or _is_set_once(flow, module, node, place)
         or _is_read_above(module, node, place)
         or _is_read_here(flow, module, node, place)
+        or _is_kept_meanwhile(flow, module, node, place)
     )
 
 
@@ -303,3 +307,43 @@ def _is_read_here(flow: Flow, module: Module, node: ast.expr, place: ast.stmt) -
         return False
     is_always_bound = any(module.parent(module.statement(each)) is module.tree for each in bindings)
     return is_always_bound or not branches(module, node)
+
+
+def _is_kept_meanwhile(flow: Flow, module: Module, node: ast.expr, place: ast.stmt) -> bool:
+    """Whether the function of the place reads the attribute itself, ``args.cuda``, and nothing that it runs writes it.
+
+    What is written before the function is called, by the module or by a function that calls it, stays as it is.
+    """
+    function = module.function(place)
+    is_read = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    if not is_read or function is None or module.function(node) is not function or branches(module, node):
+        return False
+    owner = node.value.id  # type: ignore[attr-defined]
+    if any(isinstance(each, (ast.Yield, ast.YieldFrom, ast.Await)) for each in walk(function)):
+        return False
+    meanwhile = [function, *Reach(flow).functions([function])]
+    return not any(
+        _may_write(each, node.attr, owner, of_function=each is function)  # type: ignore[attr-defined]
+        for each in meanwhile
+    )
+
+
+def _may_write(function: Callee, attribute: str, owner: str, *, of_function: bool) -> bool:
+    """Whether a function may write an attribute of that name, or bind its owner anew.
+
+    Args:
+        function: The function.
+        attribute: The name of the attribute.
+        owner: The name of what has it.
+        of_function: Whether the owner's name is that of this function; in others it is one of the module's.
+    """
+    is_owner = of_function or owner in declared_outer(function)
+    for each in walk(function):
+        match each:
+            case ast.Attribute(_, name, ast.Store() | ast.Del()) if name == attribute:
+                return True
+            case ast.Name(name, ast.Store() | ast.Del()) if name == owner and is_owner:
+                return True
+            case ast.Call(ast.Name("setattr" | "vars" | "exec")) | ast.Attribute(attr="__dict__"):
+                return True
+    return False
