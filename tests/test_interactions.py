@@ -292,3 +292,35 @@ def test_rules_make_room_for_each_other(text: str, rules: tuple[str, ...], inser
     assert [line[2:] for line in lines if line.startswith("+ ") and line[2:].strip()] == inserted
     assert {site.rule for site in result.sites if not site.rewrites} == left
     check_stays(text, rules)
+
+
+MAKES = """\
+import torch
+from torch import nn
+device = torch.device("cuda")
+model = nn.Linear(5, 5).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(100, 8, 5).to(device):
+    index = {}
+    optimizer.zero_grad()
+    loss = model(x)[:, index].sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.LongTensor(range(5)).to(device)",
+        "torch.LongTensor([0, 1]).to(device)",
+        "torch.FloatTensor(5).fill_(1).long().to(device)",
+        "torch.zeros(5).to(device).long()",
+        "torch.arange(5).to(device)",
+    ],
+)
+def test_what_goes_above_the_loop_goes_in_the_first_pass(made: str) -> None:
+    text = MAKES.format(made)
+
+    assert f"\nindex = {made}\n" in rewritten(text, RULES).after
+    check_stays(text, RULES)

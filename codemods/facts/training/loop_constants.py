@@ -26,7 +26,7 @@ from codemods.facts.devices.writes import writes
 from codemods.facts.invariants import Invariants, names_of
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason, at
-from codemods.library.fills import copies, is_alike, is_constant
+from codemods.library.fills import FILLING, copies, is_alike, is_constant, is_legacy
 from codemods.library.kinds import Kind, kind
 from codemods.library.losses import is_loss_function, is_stateless_loss
 from codemods.library.operations import operation
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _DEVICE = "torch.device"
 _VARIABLE = "torch.autograd.Variable"
+_FULL, _FILL = "torch.full", "fill_value"
 _MOVES = words("to cuda cpu type requires_grad_")
 _DESCRIBES = words("shape size ndim dim dtype device numel is_cuda")
 _LOOKS = words("builtins.print builtins.len builtins.float builtins.int builtins.bool builtins.str")
@@ -91,7 +92,9 @@ class _Invariants(Invariants):
     def _why_made(self, call: ast.Call) -> Reason | None:
         flow = self.script.flow
         names = library_names(flow.values(call.func))
-        if names and all(is_constant(each) or is_stateless_loss(each) or each == _VARIABLE for each in names):
+        if names and all(
+            is_constant(each) or is_legacy(each) or is_stateless_loss(each) or each == _VARIABLE for each in names
+        ):
             return self._why_arguments(call) or self._why_contents(arguments_of(call))
         match call.func:
             case ast.Attribute(tensor, method) if not names and (is_alike(method) or method in _MOVES):
@@ -128,9 +131,27 @@ def _makes_constant(script: Script, value: ast.expr) -> bool:
     values = script.flow.values(calls[-1].func) if calls else frozenset()
     if any(each.arg == "out" for call in calls for each in call.keywords):
         return False
+    is_filled = _is_filled(script, calls)
     return bool(values) and all(
-        isinstance(each, External) and (is_constant(each.name) or is_stateless_loss(each.name)) for each in values
+        isinstance(each, External)
+        and (is_constant(each.name) or is_stateless_loss(each.name) or (is_legacy(each.name) and is_filled))
+        for each in values
     )
+
+
+def _is_filled(script: Script, calls: Sequence[ast.Call]) -> bool:
+    """Whether a constructor of the old kind at the end of a chain makes a constant: of numbers, or filled at once.
+
+    Of sizes alone, ``torch.FloatTensor(5)``, it has whatever was in its memory.
+    """
+    if any(isinstance(each.func, ast.Attribute) and each.func.attr in FILLING for each in calls[:-1]):
+        return True
+    match calls[-1:]:
+        case [ast.Call(_, [ast.List() | ast.Tuple()], [])]:
+            return True
+        case [ast.Call(_, [ast.Call(counted)], [])]:
+            return library_names(script.flow.values(counted)) == {"builtins.range"}
+    return False
 
 
 def _asks_for_gradients(node: ast.AST) -> bool:
@@ -167,14 +188,23 @@ class _Reader:
 
     def _copies_what_may_be_written(self) -> bool:
         """Whether it holds the elements of an array or tensor, into which other code may write in the loop."""
-        calls = (each for each in walk(self._statement.value) if isinstance(each, ast.Call))
-        copying = (each for each in calls if any(map(copies, library_names(self._flow.values(each.func)))))
-        return any(self._may_be_written(part) for call in copying for each in call.args for part in _parts(each))
+        copying = (each for each in walk(self._statement.value) if isinstance(each, ast.Call) and self._copies(each))
+        given = ((*each.args, *(one.value for one in each.keywords if one.arg == _FILL)) for each in copying)
+        return any(self._may_be_written(part) for some in given for each in some for part in _parts(each))
+
+    def _copies(self, call: ast.Call) -> bool:
+        """Whether the call makes a tensor of elements that it is given, or fills one with what it is given."""
+        if isinstance(call.func, ast.Attribute) and call.func.attr in FILLING:
+            return True
+        names = library_names(self._flow.values(call.func))
+        return any(copies(each) or is_legacy(each) or each == _FULL for each in names)
 
     def _may_be_written(self, given: ast.expr) -> bool:
         if not isinstance(given, (ast.Name, ast.Attribute)):  # made anew, of what is known to be the same
             return False
         values = without_none(self._flow.values(given))
+        if values and all(isinstance(each, _NUMBERS) for each in values):
+            return False  # nothing can be written into a number
         if values and all(isinstance(each, _FIXED) for each in values):
             return isinstance(given, ast.Name) and self._is_written(given)
         if isinstance(given, ast.Attribute) or not values or any(isinstance(each, Unknown) for each in values):
