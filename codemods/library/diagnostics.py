@@ -44,6 +44,15 @@ HANDS_ON_PROFILE = words("on_trace_ready schedule execution_trace_observer")
 """Arguments by which a profiler is told what to do with what it records."""
 READS_HISTORY = words("_snapshot _dump_snapshot _save_segment_usage _save_memory_usage memory_snapshot")
 """Functions of ``torch.cuda.memory`` that read the history of memory."""
+RUNS_A_MODEL = words(
+    """
+    torchinfo.summary torchsummary.summary torchsummaryX.summary torchkeras.summary pytorch_model_summary.summary
+    modelsummary.summary torchscan.summary thop.profile ptflops.get_model_complexity_info torchstat.stat
+    torchprofile.profile_macs calflops.calculate_flops fvcore.nn.FlopCountAnalysis fvcore.nn.flop_count
+    torchview.draw_graph
+    """
+)
+"""Functions that run a model once to describe it: its layers, and how much they compute."""
 LAUNCHES_BLOCK = "CUDA_LAUNCH_BLOCKING"
 """The environment variable that makes the host wait for each kernel."""
 

@@ -814,10 +814,15 @@ LEFT = {
         "trace a copy that is not compiled",
     ),
     "a graph for TensorBoard": (
-        "from torch.utils.tensorboard import SummaryWriter\n\nmodel = Net().to(device)\nwriter = SummaryWriter()\n"
-        "writer.add_graph(model, torch.randn(1, 8, device=device))\n",
+        "from torch.utils.tensorboard import SummaryWriter\n\nmodel = Net().to(device)\nwriter = SummaryWriter()\n",
+        TRAINING + "writer.add_graph(model, torch.randn(1, 8, device=device))\n",
+        "writer.add_graph() traces the model, which fails once it is compiled (line 24): "
+        "trace a copy that is not compiled",
+    ),
+    "a graph that a function shows": (
+        "def show(model):\n    open_log().add_graph(model, torch.randn(1, 8))\n\n\nmodel = Net().to(device)\nshow(model)\n",
         TRAINING,
-        "writer.add_graph() traces the model, which fails once it is compiled (line 22): "
+        "open_log().add_graph() traces the model, which fails once it is compiled (line 19): "
         "trace a copy that is not compiled",
     ),
     "DataParallel, of a model that is traced as well": (
@@ -1184,6 +1189,52 @@ def test_a_torch_without_a_compiler_does_not_matter_without_a_device_for_it() ->
     code = HEAD.replace("cuda", "cpu") + "model = Net()\n" + TRAINING
     because = "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
     check_leaves(Compile, code, because, target=(1, 8))
+
+
+LOOKS = {
+    "a summary": "from torchinfo import summary\n\nmodel = Net().to(device)\nsummary(model, (1, 8))\n",
+    "its operations, and what is said of them": (
+        "from thop import profile\n\nmodel = Net().to(device)\nprint('made')\nmacs, _ = profile(model, (torch.ones(1, 8),))\n"
+    ),
+    "a graph for TensorBoard": (
+        "from torch.utils.tensorboard import SummaryWriter\n\nmodel = Net().to(device)\nwriter = SummaryWriter()\n"
+        "writer.add_graph(model, torch.randn(1, 8, device=device))\n"
+    ),
+    "under a condition": (
+        "import sys\nimport torchsummary\n\nmodel = Net().to(device)\nif len(sys.argv) > 1:\n"
+        "    torchsummary.summary(model, (8,))\n"
+    ),
+    "the last of two, and weights after it": (
+        "from torchinfo import summary\n\nmodel = Net().to(device)\nsummary(model)\nsummary(model, (1, 8))\n"
+        "model.load_state_dict(torch.load('weights.pt'))\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("models", LOOKS.values(), ids=LOOKS)
+def test_it_is_compiled_after_the_script_has_looked_at_it(models: str) -> None:
+    check_rewrites(Compile, HEAD + models + TRAINING, HEAD + models + WHERE_CUDA + TRAINING)
+
+
+NO_LOOKS = {
+    "another model": "from torchinfo import summary\n\n{}summary(Net())\n",
+    "a function of the script": "def summary(model):\n    print(model)\n\n\n{}summary(model)\n",
+    "the name is another thing's by then": (
+        "from torchinfo import summary\n\n{}net, model = model, nn.Linear(8, 2)\nsummary(model)\nmodel = net\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("models", NO_LOOKS.values(), ids=NO_LOOKS)
+def test_it_is_compiled_at_once_where_nothing_looks_at_it(models: str) -> None:
+    made = "model = Net().to(device)\n"
+    check_rewrites(Compile, HEAD + models.format(made) + TRAINING, HEAD + models.format(made + WHERE_CUDA) + TRAINING)
+
+
+def test_what_looks_at_the_model_once_it_is_trained_does_not_move_its_compilation() -> None:
+    imports, made = "from torchinfo import summary\n\n", "model = Net().to(device)\n"
+    after = TRAINING + "summary(model)\n"
+    check_rewrites(Compile, HEAD + imports + made + after, HEAD + imports + made + WHERE_CUDA + after)
 
 
 TRACED = """\

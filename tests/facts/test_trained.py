@@ -108,7 +108,7 @@ def test_a_hook_that_comes_too_late(before: str, after: str, expected: bool) -> 
 def test_who_else_is_given_the_model(after: str, traced: bool, sent: bool) -> None:  # noqa: FBT001 - the expectation
     known = script(HEAD.format(made="Net()", before="", call="model(x).sum()", after=after))
     (model,) = known.trained_models
-    found = (traced_by(known.flow, known.modules, model), given_to_process(known.flow, known.modules, model))
+    found = (traced_by(known.flow, known.modules, model, None), given_to_process(known.flow, known.modules, model))
 
     assert tuple(isinstance(each, ast.Call) for each in found) == (traced, sent)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow.names import bound_names
 from codemods.facts.models.cuda_graphs import why_not_replayed
 from codemods.facts.models.in_place import why_not_there, why_second_name, with_one_name
+from codemods.facts.models.looked_at import last_look
 from codemods.facts.models.obstacles import why_not_compiled
 from codemods.facts.models.placement import Home, twins
 from codemods.facts.models.preparation import last_preparation, why_one_name
@@ -160,7 +161,8 @@ def _at_home(
             yield _with_second_name(script, site, because, each)
         else:
             for one in (home, *twins(script.flow, script.modules, model.model.value, home)):
-                places.setdefault(last_preparation(script, one), []).append(Placed(model, one))
+                place = last_look(script, model, one) or one.anchor
+                places.setdefault(last_preparation(script, one, place), []).append(Placed(model, one))
     sites: set[ast.AST] = set()
     for anchor, group in places.items():
         # Of several models that one function makes, each is reported where it is put on its device.
@@ -202,6 +204,8 @@ def _beside(script: Script, trained: TrainedModel, reason: Reason | None, wanted
     is_alone = next(twins(script.flow, script.modules, trained.model.value, home), None) is None
     if not is_alone or why_not_there(script, trained, home, ()) or why_second_name(script, trained, home):
         return None
-    if wanted.why_not(script, trained) is not None:
+    look = last_look(script, trained, home)
+    is_looked_at_later = look is not None and look.lineno > choice.lineno
+    if is_looked_at_later or wanted.why_not(script, trained) is not None:
         return None
     return Unreplicated(trained.site(script.module), choice, Placed(trained, home))

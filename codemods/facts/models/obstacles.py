@@ -16,6 +16,7 @@ from codemods.facts.data.padding import pads_to_the_longest
 from codemods.facts.devices.cuda_use import capture, located, no_cuda, unknown_device
 from codemods.facts.models.compilability import why_not_traced, why_recompiled
 from codemods.facts.models.layers import Model, is_in_threads
+from codemods.facts.models.looked_at import last_look
 from codemods.facts.models.placement import Home, unwrapped
 from codemods.facts.models.repeatability import why_runs_differ
 from codemods.facts.models.replication import is_only_on_several
@@ -217,7 +218,9 @@ def _called_by_its_own(script: Script, trained: TrainedModel) -> Reason | None:
 
 
 def _traced(script: Script, trained: TrainedModel) -> Reason | None:
-    tracing = traced_by(script.flow, script.modules, trained)
+    home = trained.home
+    place = last_look(script, trained, home) if isinstance(home, Home) else None
+    tracing = traced_by(script.flow, script.modules, trained, place)
     if tracing is None:
         return None
     text = f"{ast.unparse(tracing.func)}() traces the model, which fails once it is compiled ({HERE}):"

@@ -31,14 +31,19 @@ if TYPE_CHECKING:
 _PREPARES = SELF_METHODS | {"load_state_dict"}
 
 
-def last_preparation(script: Script, home: Home) -> ast.stmt:
+def last_preparation(script: Script, home: Home, place: ast.stmt | None = None) -> ast.stmt:
     """The last of the statements right after the home that move models, give them weights or add hooks to them.
 
     Losses and optimizers may be made among them.
+
+    Args:
+        script: Whose.
+        home: The home.
+        place: Another statement beside it, from which on they are sought.
     """
-    suite = home.module.suite(home.anchor)
-    index = next(i for i, each in enumerate(suite) if each is home.anchor)
-    last = home.anchor
+    last = place or home.anchor
+    suite = home.module.suite(last)
+    index = next(i for i, each in enumerate(suite) if each is last)
     for following in suite[index + 1 :]:
         subject = _prepared(script, following)
         if subject is None:

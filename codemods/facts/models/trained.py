@@ -185,30 +185,39 @@ def late_hook(
         trained: The model, and the calls of it.
         scope: The function in which the model is put on its device; None at module level.
     """
-    running = _running(flow, entry, trained)
+    calls = training_calls(flow, entry, trained)
     for module in modules:
         for call in module.nodes(ast.Call):
             is_hook = isinstance(call.func, ast.Attribute) and is_of_modules(call.func.attr)
             if not is_hook or _in_model(flow, module, call):
                 continue
-            first = min((each.lineno for each in running if entry.function(each) is scope), default=0)
+            first = min((each.lineno for each in calls if entry.function(each) is scope), default=0)
             if module is not entry or entry.function(call) is not scope or call.lineno > first:
                 return call
     return None
 
 
-def traced_by(flow: Flow, modules: Iterable[Module], trained: TrainedModel) -> ast.Call | None:
-    """Where the model is given to what runs it under ``torch.jit.trace``, which refuses models compiled by then."""
+def traced_by(flow: Flow, modules: Iterable[Module], trained: TrainedModel, place: ast.stmt | None) -> ast.Call | None:
+    """Where the model is given to what runs it under ``torch.jit.trace``, which refuses models compiled by then.
+
+    Args:
+        flow: The values of the project.
+        modules: All that may run in one process with it.
+        trained: The model.
+        place: The statement beside its home after which it can be compiled; None where that is the home.
+    """
     for module in modules:
-        for call in _tracings(flow, module):
+        for call in tracings(flow, module):
             given = arguments_of(call)
-            if any(_is_given(flow, each, trained) for each in given) and not _is_before(flow, call, trained.home):
+            is_done = place is not None and call in walk(place)
+            is_done = is_done or _is_before(flow, call, trained.home, place)
+            if not is_done and any(is_given(flow, each, trained) for each in given):
                 return call
     return None
 
 
 @lasting  # each model asks
-def _tracings(flow: Flow, module: Module) -> tuple[ast.Call, ...]:
+def tracings(flow: Flow, module: Module) -> tuple[ast.Call, ...]:
     """The calls that trace what they are given."""
     traces = {*flow.calls_of(module, _TRACES)}
     return tuple(
@@ -218,9 +227,9 @@ def _tracings(flow: Flow, module: Module) -> tuple[ast.Call, ...]:
     )
 
 
-def _is_before(flow: Flow, call: ast.Call, place: Home | Reason | None) -> bool:
+def _is_before(flow: Flow, call: ast.Call, home: Home | Reason | None, place: ast.stmt | None) -> bool:
     """Whether the call has run for good where the model can be compiled."""
-    return isinstance(place, Home) and runs_only_before(flow, call, place.module, place.anchor)
+    return isinstance(home, Home) and runs_only_before(flow, call, home.module, place or home.anchor)
 
 
 def given_to_process(flow: Flow, modules: Iterable[Module], trained: TrainedModel) -> ast.Call | None:
@@ -229,12 +238,12 @@ def given_to_process(flow: Flow, modules: Iterable[Module], trained: TrainedMode
         for call in flow.calls_of(module, sending_arguments()):
             given = arguments_of(call)
             parts = (part for each in given for part in (each, *getattr(each, "elts", ())))
-            if any(_is_given(flow, each, trained) for each in parts):
+            if any(is_given(flow, each, trained) for each in parts):
                 return call
     return None
 
 
-def _is_given(flow: Flow, argument: ast.expr, trained: TrainedModel) -> bool:
+def is_given(flow: Flow, argument: ast.expr, trained: TrainedModel) -> bool:
     """Whether the argument is the model, as it is or in a wrapper."""
     return any(
         trained.model.value in layers
@@ -244,7 +253,7 @@ def _is_given(flow: Flow, argument: ast.expr, trained: TrainedModel) -> bool:
     )
 
 
-def _running(flow: Flow, entry: Module, trained: TrainedModel) -> list[ast.Call]:
+def training_calls(flow: Flow, entry: Module, trained: TrainedModel) -> list[ast.Call]:
     """The calls of the model, and the calls of functions in which it is called."""
     found = [call for where, call in trained.calls if where is entry]
     for call in found:
