@@ -138,6 +138,8 @@ def test_what_uses_mixed_precision_where_the_user_gives_no_options(text: str, *,
         pytest.param("model.half()", "manual half precision", id="always"),
         pytest.param("if args.amp:\n    model.half()", None, id="under an option that is off"),
         pytest.param("if args.amp:\n    model.half()\nmodel.double()", "float64 model", id="another one always"),
+        pytest.param("model.to(torch.half)", "manual half precision", id="by to()"),
+        pytest.param("model.to(torch.half if args.amp else torch.float)", None, id="32 bits among others"),
     ],
 )
 def test_number_formats_where_the_user_gives_no_options(text: str, expected: str | None) -> None:
@@ -168,6 +170,20 @@ def test_mixed_precision_of_another_module_is_found_there() -> None:
             "torch.set_default_tensor_type('torch.DoubleTensor')", "float64 model", id="all in 64 bits of old"
         ),
         pytest.param("torch.set_default_dtype(torch.float32)", None, id="all in 32 bits"),
+        pytest.param("model.to(torch.float16)", "manual half precision", id="a model that is moved to 16 bits"),
+        pytest.param("model.to('cuda', torch.bfloat16)", "manual half precision", id="to a device and 16 bits"),
+        pytest.param("model.to('cuda', dtype=torch.double)", "float64 model", id="to a device and 64 bits"),
+        pytest.param("model.type(torch.cuda.DoubleTensor)", "float64 model", id="to the type of a tensor"),
+        pytest.param("model.to(dtype=torch.float32 if small else torch.half)", "manual half precision", id="perhaps"),
+        pytest.param(
+            "model.to('cuda', dtype=read())", "a model in a number format that is not known", id="to what is not known"
+        ),
+        pytest.param("model.to(read())", None, id="to what may be a device"),
+        pytest.param("model.to('cuda', dtype=torch.float32)", None, id="to a device in 32 bits"),
+        pytest.param("model.to('cuda', dtype=None)", None, id="to no format"),
+        pytest.param("x.to(torch.float64)", None, id="a tensor that is moved to 64 bits"),
+        pytest.param("nn.Linear(3, 4, dtype=torch.float64)", "float64 model", id="a layer that is made in 64 bits"),
+        pytest.param("torch.zeros(3, dtype=torch.float64)", None, id="a tensor that is made in 64 bits"),
     ],
 )
 def test_what_chooses_another_format(text: str, expected: str | None) -> None:

@@ -31,17 +31,21 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
-    from codemods.dataflow.values import Value
+    from codemods.dataflow.values import Value, Values
     from codemods.facts.script import Script
 
 
 _CASTS = frozenset({"half", "bfloat16", "double"})
 _DEFAULT_SETTERS = frozenset({"torch.set_default_dtype", "torch.set_default_tensor_type"})
+_MOVES = words("to type")
 _FORMATS = words("torch_dtype dtype")
 _QUANTIZING = words("load_in_8bit load_in_4bit quantization_config")
 """What Hugging Face's models are given that are loaded otherwise."""
-_IN_32_BITS = frozenset({External("torch.float32"), External("torch.float")})
+_IN_32_BITS = frozenset(map(External, ("torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor")))
 _DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
+_HALF = re.compile(r"half|b?float16", re.IGNORECASE)
+_WIDTH = re.compile(r"torch\.(cuda\.)?(half|b?float(16|32|64)?|double|(Half|BFloat16|Float|Double)Tensor)")
+_IN_64, _IN_16, _IN_ANOTHER = "float64 model", "manual half precision", "a model in a number format that is not known"
 
 
 _AUTOCAST = frozenset({"autocast", "GradScaler"})
@@ -210,30 +214,65 @@ def other_precision(script: Script) -> tuple[ast.Call, str] | None:
 def other_precision_by_default(script: Script) -> tuple[ast.Call, str] | None:
     """Where it does so also if the user gives no options."""
     found = (each for each in _other_precisions(script) if runs_by_default(script, *each[:2]))
-    return next(((call, what) for _, call, what in found), None)
+    return next(((call, what) for _, call, what in found if not _may_stay(script.flow, call)), None)
 
 
 def _other_precisions(script: Script) -> Iterator[tuple[Module, ast.Call, str]]:
-    flow = script.flow
     for module in script.modules:
-        setters = flow.calls_of(module, _DEFAULT_SETTERS)
+        setters = script.flow.calls_of(module, _DEFAULT_SETTERS)
         for call in module.nodes(ast.Call):
-            if last_name(call.func) in LOADS_WEIGHTS and _loads_otherwise(flow, call):
+            if last_name(call.func) in LOADS_WEIGHTS and _loads_otherwise(script.flow, call):
                 yield module, call, "weights loaded in another number format"
-            if last_name(call.func) not in _CASTS and call not in setters:
-                continue
-            names = library_names(flow.values(call.func))
-            if names & _DEFAULT_SETTERS:
-                if _DOUBLE.search(ast.unparse(call)):
-                    yield module, call, "float64 model"
-                continue
-            if not isinstance(call.func, ast.Attribute) or names:
-                continue
-            of_model = any(kind(flow, each) is Kind.MODEL for each in flow.values(call.func.value))
-            if call.func.attr in {"half", "bfloat16"} and (of_model or module is script.module):
-                yield module, call, "manual half precision"
-            elif call.func.attr == "double" and of_model:
-                yield module, call, "float64 model"
+            given = _given_another(script.flow, call)
+            if given is None and (last_name(call.func) in _CASTS or call in setters):
+                given = _cast_to_another(script.flow, call, is_own=module is script.module)
+            if given is not None:
+                yield module, call, given
+
+
+def _cast_to_another(flow: Flow, call: ast.Call, *, is_own: bool) -> str | None:
+    """What ``half()`` or ``double()`` makes of a model, or a setter of all that is made."""
+    names = library_names(flow.values(call.func))
+    if names & _DEFAULT_SETTERS:
+        return _IN_64 if _DOUBLE.search(ast.unparse(call)) else None
+    if not isinstance(call.func, ast.Attribute) or names:
+        return None
+    of_model = any(kind(flow, each) is Kind.MODEL for each in flow.values(call.func.value))
+    if call.func.attr == "double":
+        return _IN_64 if of_model else None
+    return _IN_16 if call.func.attr in _CASTS and (of_model or is_own) else None
+
+
+def _given_another(flow: Flow, call: ast.Call) -> str | None:
+    """The number format that a model may be given where it is made or moved, if it may be another than 32 bits."""
+    found = _given_formats(flow, call)
+    if found <= _IN_32_BITS:
+        return None
+    of_model = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES else call
+    if not any(kind(flow, each) is Kind.MODEL for each in flow.values(of_model)):
+        return None
+    names = library_names(found - _IN_32_BITS)
+    if any(map(_HALF.search, names)):
+        return _IN_16
+    return _IN_64 if any(map(_DOUBLE.search, names)) else _IN_ANOTHER
+
+
+def _given_formats(flow: Flow, call: ast.Call) -> Values:
+    """What may be the number format that a model is given by ``to()`` or ``type()``, or a layer by its ``dtype``."""
+    is_moved = isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES
+    named = argument_of(call, "dtype")
+    if not is_moved and named is None:
+        return NOTHING
+    if not is_moved and not any(each.startswith("torch.nn.") for each in library_names(flow.values(call.func))):
+        return NOTHING
+    values = (value for each in call.args for value in flow.values(each)) if is_moved else ()
+    unnamed = frozenset(each for each in values if isinstance(each, External) and _WIDTH.fullmatch(each.name))
+    return unnamed if named is None else unnamed | without_none(flow.values(named))
+
+
+def _may_stay(flow: Flow, call: ast.Call) -> bool:
+    """Whether 32 bits are among the formats that it may be given: most scripts choose them by default."""
+    return not _IN_32_BITS.isdisjoint(_given_formats(flow, call))
 
 
 def _loads_otherwise(flow: Flow, call: ast.Call) -> bool:
