@@ -149,3 +149,44 @@ def test_what_the_function_does_itself_is_not_said_of_its_calls() -> None:
     body = RUN.replace(" and total < 9", "")
 
     assert found(body) == [(["loss = criterion(model(x), y)"], "")]
+
+
+ADAPTING = """
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(3, 4))
+    def forward(self, x, w):
+        return nn.functional.linear(x, w)
+class Meta(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Learner()
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+    def forward(self, x, y):
+        self.optimizer.zero_grad()
+        criterion(self.net(x, self.net.w), y).backward()
+        self.optimizer.step()
+        return x.size(0)
+    def adapt(self, x, y):
+        w, right = self.net.w, []
+        for k in range(3):
+            first = self.net(x, w)
+            w = w - torch.autograd.grad(criterion(first, y), w)[0]
+            second = self.net(x, w)
+            right.append((second.argmax(1) == y).sum().item())
+        return right
+meta = Meta()
+for x, y in loader:
+    {}
+"""
+
+
+def test_a_models_method_that_adapts_it_may_evaluate_beside() -> None:
+    assert found(ADAPTING.format("print(meta.adapt(x, y))")) == [(["second = self.net(x, w)"], "")]
+
+
+def test_a_model_that_trains_in_its_forward_is_no_evaluation() -> None:
+    lines = [line for lines, _ in found(ADAPTING.format("count = meta(x, y)")) for line in lines]
+
+    assert "count = meta(x, y)" not in lines

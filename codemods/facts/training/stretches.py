@@ -12,7 +12,7 @@ from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, unparsed, walk
 from codemods.dataflow.values import HostTensor, Method, MovedTensor, Tensor
-from codemods.facts.autograd.uses import needs_gradients
+from codemods.facts.autograd.uses import called_forwards, needs_gradients
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.training.chosen_training import branch_of, conditions, passes_over
@@ -116,9 +116,24 @@ class Stretches:
         return any(getattr(each, "name", "") == _FORWARD for call in calls for each in self._flow.called(call))
 
     def _is_no_place(self, module: Module, function: Callee) -> bool:
-        # A model's methods serve its training, but the one that trains it stands where other code does.
-        trains_itself = is_models_method(self._flow, function) and function in self._iterations.training_functions
+        # A model's methods serve its training, but one that trains it or adapts it stands where other code does.
+        trains_itself = is_models_method(self._flow, function) and (
+            function in self._iterations.training_functions or self._adapts(function)
+        )
         return is_no_evaluation(self._flow, module, function) and not trains_itself
+
+    def _trains_inside(self, call: ast.Call) -> bool:
+        """Whether the model that is called trains in its own ``forward``, whatever becomes of what that returns."""
+        forwards = called_forwards(self._flow, call)
+        return any(each in self._iterations.training_functions or self._adapts(each) for each in forwards)
+
+    def _adapts(self, function: Callee) -> bool:
+        """Whether the function itself differentiates, as one does that learns a task from a few examples."""
+        return any(
+            each.name == "torch.autograd.grad"
+            for call in own(function, ast.Call)
+            for each in self._flow.values(call.func)
+        )
 
     # Regions after ``model.eval()``.
 
@@ -393,7 +408,7 @@ class Stretches:
             statement = module.statement(call)
             if self._iterations.why_trains(statement) is not None:
                 continue
-            if self._uses.is_unused(module, call):
+            if not self._trains_inside(call) and self._uses.is_unused(module, call):
                 unused[statement] = None
             else:
                 used.update((statement, *(each for each in module.ancestors(statement) if isinstance(each, ast.stmt))))
