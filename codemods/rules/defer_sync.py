@@ -10,13 +10,14 @@ from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import is_pythons_own
 from codemods.editing import problems
-from codemods.editing.values import AddArgument, Insert, Replace, Surround
+from codemods.editing.values import AddArgument, Insert, Remove, Replace, Surround
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.reason import Reason
 from codemods.facts.training.deferral import outcomes
 from codemods.facts.training.deferred_copies import DeferredCopy
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor
+from codemods.facts.training.seldom_uses import SeldomUse
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.totals import added
 from codemods.library.sources import measured
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _MESSAGE = "each iteration waits for the device, to add up on the host what it has computed"
 _KEPT = "each iteration waits for the device, to keep on the host what it has computed"
+_SELDOM = "each iteration waits for the device, for a number that few iterations use"
 _BACK = "each iteration waits for the device, to bring back to it what it has computed"
 
 
@@ -47,6 +49,8 @@ class DeferSync(Codemod):
         adds to the host, ``correct += hits.cpu().sum()``, waits just so, and is a tensor without the copy, too. A loop
         within the iteration, such as one over all parameters for the norm of their gradients, waits in each of its
         passes: its sum stays on the device until that loop ends, and the host waits once.
+
+        ``last = loss.item()``, where only ``if i % 100 == 0:`` below it uses ``last``, goes there.
 
     When it is left:
         The number is needed in each iteration: it is printed, shown by a progress bar, compared, returned, also by a
@@ -193,6 +197,8 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
         for node, outcome in outcomes(script):
             if isinstance(outcome, Reason):
                 yield self.left(script.module, node, outcome)
+            elif isinstance(outcome, SeldomUse):
+                yield self.rewrites(script.module, node, _SELDOM, *_sunk(script, outcome), promise=Promise.BITWISE)
             else:
                 yield self._site(script, node, outcome)
 
@@ -225,6 +231,12 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
             text = f"{total.name} = [each.item() for each in {total.name}]"
             edits.append(Insert(total.module, total.loop, text, "after"))
         return self.rewrites(total.module, node, _KEPT, *edits, promise=Promise.BITWISE)
+
+
+def _sunk(script: Script, use: SeldomUse) -> Iterator[Edit]:
+    """``value = loss.item()`` goes under the condition below it, where alone ``value`` is used."""
+    yield Remove(script.module, use.statement)
+    yield Insert(script.module, use.anchor, script.module.code(use.statement), "before")
 
 
 def _as_tensors(kept: Deferral) -> list[Edit]:

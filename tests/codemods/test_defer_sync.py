@@ -845,6 +845,55 @@ def test_a_function_that_torchscript_may_compile_is_left() -> None:
     check_leaves(DeferSync, HEAD + code, RETURNED.format("'loss_of()'").format(line_of(code, "loss, parts = loss_of")))
 
 
+SUNK = {
+    "a number that is printed now and then": (
+        "last = loss.item()\nif i % 3 == 0:\n    # So far.\n    print(i)\n    print(last)",
+        "if i % 3 == 0:\n    # So far.\n    print(i)\n    last = loss.item()\n    print(last)",
+    ),
+    "beside a clock": (
+        "last = loss.item()\nif i % 3 == 0:\n    print(last, time.time() > 0)",
+        "if i % 3 == 0:\n    last = loss.item()\n    print(last, time.time() > 0)",
+    ),
+    "beside a sum, for which no pass waits any more": (
+        "last = {'loss': loss.item()}\ns += loss.item()\nif i % 3 == 0:\n    print(last)",
+        "s += loss.detach().double()\nif i % 3 == 0:\n    last = {'loss': loss.item()}\n    print(last)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("inside", "rewritten"), SUNK.values(), ids=SUNK)
+def test_a_number_that_few_passes_use_is_read_there(inside: str, rewritten: str) -> None:
+    has_sum = "s +=" in inside
+    before = HEAD + function("s = 0.0", inside, "return s") + CALL
+    after = HEAD + function("s = 0.0", rewritten, "s = float(s)\nreturn s" if has_sum else "return s") + CALL
+
+    check_rewrites(DeferSync, before, after)
+    assert run_script(before) == run_script(after)
+    assert {each.promise for each in run(DeferSync, before).sites} == {Promise.BITWISE}
+
+
+SUNK_LEFT = {
+    "a clock above it": (
+        "now = time.time()\nlast = loss.item()\nif i % 3 == 0:\n    print(last, now)",
+        "the loop reads a clock, which shows how long the device took as long as the host waits (line {})",
+        "now = ",
+    ),
+    "each pass waits for something else": (
+        "last = loss.item()\nif loss > 99:\n    break\nif i % 3 == 0:\n    print(last)",
+        "each iteration waits for the device anyway (line {})",
+        "if loss",
+    ),
+}
+
+
+@pytest.mark.parametrize(("inside", "because", "place"), SUNK_LEFT.values(), ids=SUNK_LEFT)
+def test_a_number_that_few_passes_use_is_left(inside: str, because: str, place: str) -> None:
+    code = function("s = 0.0", inside, "return s") + CALL
+
+    reasons = [each.message for each in run(DeferSync, HEAD + code).sites]
+    assert because.format(line_of(code, place)) in reasons
+
+
 SELDOM = (
     "'norm_of()' returns its value, and 'norm' is read from the device in each iteration, and used in few "
     "(line {}): return the tensor, detached, and ask for the number there"

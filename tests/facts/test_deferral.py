@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from probe import script
 
 from codemods.facts.reason import Reason
 from codemods.facts.training.deferral import outcomes
+from codemods.facts.training.seldom_uses import SeldomUse
 
 HEAD = """\
 import torch
@@ -30,6 +33,8 @@ def found(inside: str, head: str = HEAD) -> list[str]:
     return [
         each.words.said(known.module).text
         if isinstance(each, Reason)
+        else f"{ast.unparse(each.statement)} above {ast.unparse(each.anchor)}"
+        if isinstance(each, SeldomUse)
         else f"{each.total.name}: {'floats' if each.has_floats else 'integers'}"
         for _, each in outcomes(known)
     ]
@@ -155,8 +160,13 @@ def test_sums(inside: str, expected: list[str]) -> None:
         ),
         pytest.param(
             "last = loss.item()\nif i % 100 == 0:\n    print(last)",
-            "'last' is read from the device in each iteration, and used in few (line 14): ask for the number there",
+            "last = loss.item() above print(last)",
             id="printed by few iterations",
+        ),
+        pytest.param(
+            "last = loss.item()\nloss /= 2\nif i % 100 == 0:\n    print(last)",
+            "'last' is read from the device in each iteration, and used in few (line 15): ask for the number there",
+            id="printed by few iterations, and computed of what changes",
         ),
         pytest.param(
             "last = loss.item()\nother = last\nmore.step(f'{other:.2f}')",
@@ -372,4 +382,5 @@ def test_a_sum_is_worth_it_where_a_backward_lies_between_it_and_another_wait(lin
     assert [
         each.words.said(known.module).text if isinstance(each, Reason) else f"{each.total.name}: floats"
         for _, each in outcomes(known)
+        if not isinstance(each, SeldomUse)
     ] == [expected]

@@ -8,6 +8,7 @@ from probe import script
 from codemods.facts.reason import Reason
 from codemods.facts.training.deferral import outcomes
 from codemods.facts.training.deferred_copies import DeferredCopy
+from codemods.facts.training.seldom_uses import SeldomUse
 
 HEAD = """\
 import torch
@@ -33,6 +34,7 @@ def found(inside: str = COUNTED, after: str = SHOWN, start: str = "0") -> list[s
     return [
         each.words.said(known.module).text if isinstance(each, Reason) else f"{type(each).__name__} {each.total.name}"
         for _, each in outcomes(known)
+        if not isinstance(each, SeldomUse)
     ]
 
 

@@ -23,6 +23,7 @@ from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.facts.training.number_uses import use_in_passes, use_of_sum, why_needed
+from codemods.facts.training.seldom_uses import SeldomUse, seldom_uses
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.sums import Deferral
 from codemods.facts.training.totals import Total, added, appended, written_item
@@ -30,7 +31,7 @@ from codemods.library.streams import ENTERS_STREAM
 from codemods.library.waits import SYNCHRONIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -45,7 +46,7 @@ _METER = "give it the tensor, detached, and make a number of its average where t
 _COMPILERS = frozenset({"compile", "script", "jit"})
 
 
-Outcome: TypeAlias = "tuple[ast.AST, Deferral | Reason]"
+Outcome: TypeAlias = "tuple[ast.AST, Deferral | SeldomUse | Reason]"
 
 
 def outcomes(script: Script) -> Iterator[Outcome]:
@@ -242,6 +243,10 @@ class _Iteration:
         """For each sum, and each other reading, what can be done about it."""
         obstacle = self._obstacle()
         reasons, others = self._reasons(obstacle)
+        seldom = {each: self._why_seldom_in_vain(each, reasons) for each in self._seldom} if obstacle is None else {}
+        for use, reason in seldom.items():
+            yield use.readings[0].node, reason or use
+        covered = {one for each in seldom for one in each.readings}
         for deferral, reason in reasons.items():
             inner = [] if reason is None or obstacle is not None else self._inner(deferral)
             if inner:
@@ -249,7 +254,8 @@ class _Iteration:
             else:
                 yield deferral.readings[0].node, reason or deferral
         for one in others:
-            yield one.node, obstacle or self._why_needed(one)
+            if one not in covered:
+                yield one.node, obstacle or self._why_needed(one)
 
     def deferrals(self) -> Iterator[Deferral]:
         """The sums that can stay on the device while the loop runs."""
@@ -265,8 +271,18 @@ class _Iteration:
             deferred = [each for each, reason in reasons.items() if reason is None]
             timed = self._times(deferred)
             waiting = list(self._other_waits(deferred))
-            reasons.update({each: self._why_in_vain(each, waiting) or timed for each in deferred})
+            reasons.update({each: self._why_in_vain(each.readings, waiting) or timed for each in deferred})
         return reasons, others
+
+    @cached_property
+    def _seldom(self) -> Sequence[SeldomUse]:
+        """What is read in each pass, and could be in few."""
+        return () if self.is_inner else tuple(seldom_uses(self._flow, self.loop, self._sorted()[1]))
+
+    def _why_seldom_in_vain(self, use: SeldomUse, reasons: Mapping[Deferral, Reason | None]) -> Reason | None:
+        """Why nothing is gained where few passes read it: each waits for something else, or is timed."""
+        deferred = [each for each, reason in reasons.items() if reason is None]
+        return self._why_in_vain(use.readings, list(self._other_waits(deferred))) or self._times(deferred)
 
     def _inner(self, deferral: Deferral) -> Sequence[Deferral]:
         """The sum as one of a loop of the iteration, which adds all of it; empty where that is none."""
@@ -365,7 +381,8 @@ class _Iteration:
 
     def _other_waits(self, deferred: list[Deferral]) -> Iterator[tuple[int, Module, ast.expr]]:
         """Where each iteration waits for the device even if these sums stay there, and in which of its statements."""
-        stays = {each for one in deferred for taken in one.readings for each in walk(taken.node)}
+        there = [*(each.readings for each in deferred), *(each.readings for each in self._seldom)]
+        stays = {each for readings in there for one in readings for each in walk(one.node)}
         for number, statement in enumerate(self._statements):
             for module, node in waits(self._flow, self._module, [statement]):
                 if node not in stays:
@@ -382,12 +399,14 @@ class _Iteration:
         """Which of the statements differentiate a loss."""
         return [number for number, each in enumerate(self._statements) if _differentiates(self._flow, each)]
 
-    def _why_in_vain(self, deferral: Deferral, others: Sequence[tuple[int, Module, ast.expr]]) -> Reason | None:
-        """Where the iteration waits for the device anyway, if no backward lies between that and what adds to the sum.
+    def _why_in_vain(
+        self, readings: Sequence[Reading], others: Sequence[tuple[int, Module, ast.expr]]
+    ) -> Reason | None:
+        """Where the iteration waits for the device anyway, if no backward lies between that and these readings.
 
         Where one does, the host goes on while the device computes gradients: to the next batch, or to the optimizer.
         """
-        nodes = [each.node for each in deferral.readings]
+        nodes = [each.node for each in readings]
         own_numbers = [number for number, each in enumerate(self._statements) if not set(walk(each)).isdisjoint(nodes)]
         for other, module, node in others:
             if all(any(min(other, each) < one < max(other, each) for one in self._backwards) for each in own_numbers):
@@ -409,12 +428,20 @@ class _Iteration:
         """Where the loop reads a clock that would show when work was queued, no longer when it was done."""
         for clock in clocks(self._flow, self.loop):
             suite = rare_suite(self._module, self.loop, clock)
-            if suite is None or not any(self._waits_before(each, clock, suite, deferred) for each in suite):
+            is_waited = suite is not None and any(self._waits_before(each, clock, suite, deferred) for each in suite)
+            if not is_waited and not (suite is not None and self._reads_before(clock, suite)):
                 text = (
                     f"the loop reads a clock, which shows how long the device took as long as the host waits ({HERE})"
                 )
                 return Reason("times-steps", text, (at(self._module, clock),))
         return None
+
+    def _reads_before(self, clock: ast.Call, suite: Sequence[ast.stmt]) -> bool:
+        """Whether a number that few passes use is read beside a clock, and before it."""
+        here = self._module.statement(clock)
+        return any(
+            use.anchor in suite and self._module.span(use.anchor) <= self._module.span(here) for use in self._seldom
+        )
 
     def _waits_before(
         self, statement: ast.stmt, clock: ast.Call, suite: Sequence[ast.stmt], deferred: list[Deferral]
