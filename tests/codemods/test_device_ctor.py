@@ -334,6 +334,23 @@ LEFT = {
 }
 
 
+@pytest.mark.parametrize(
+    ("index", "is_made_there"),
+    [
+        pytest.param("0", True, id="a number"),
+        pytest.param("0 if data.is_cuda else 1", True, id="one of two numbers"),
+        pytest.param("0 if data.is_cuda else None", False, id="none, perhaps"),
+        pytest.param("False", False, id="no number"),
+    ],
+)
+def test_the_number_of_a_device_has_a_name(index: str, *, is_made_there: bool) -> None:
+    before = f"{HEAD}    index = {index}\n    print(torch.zeros(2).cuda(index))\n"
+    if is_made_there:
+        check_rewrites(DeviceCtor, before, before.replace("zeros(2).cuda(index)", "zeros(2, device=index)"))
+    else:
+        check_leaves(DeviceCtor, before, "the device may be None, which means the current one here")
+
+
 @pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT)
 def test_it_is_left(code: str, because: str) -> None:
     check_leaves(DeviceCtor, f"{HEAD}    y = {code}\n", because)

@@ -599,16 +599,20 @@ def why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | No
         return None
     found = transfer.device if transfer.method == "to" else None
     if found is None:
-        is_index = isinstance(target, ast.Constant) and type(target.value) is int
-        return (
-            None if is_index else Reason("unknown-device", "the device may be None, which means the current one here")
-        )
+        text = "the device may be None, which means the current one here"
+        return None if _is_index(script, target) else Reason("unknown-device", text)
     is_named = any(each.arg == "device" for each in call.keywords)  # so that it is no tensor, and no number format
     if found.kind is DeviceKind.UNKNOWN and not is_named and not _is_given_device(script, target, frozenset()):
         because = f": {found.reason}" if found.reason else ""
         text = f"whether '{ast.unparse(target)}' is a device is not known{because}"
         return Reason("unknown-device", text)
     return None
+
+
+def _is_index(script: Script, node: ast.expr) -> bool:
+    """Whether it is surely the number of a device: ``0``, or ``self.index`` that is given nothing else."""
+    values = script.flow.values(node)
+    return bool(values) and all(isinstance(each, Literal) and type(each.value) is int for each in values)
 
 
 def _is_given_device(script: Script, node: ast.expr, seen: frozenset[Callee]) -> bool:
