@@ -206,6 +206,9 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "that is compiled without keeping it refuses to keep it later.",
         "results-apart": "A call of the model returns several tensors, of which one backward may go through some and "
         "another backward through others. A compiled model has one graph for all of them, which the first one frees.",
+        "data-replaced": "The `forward` of the model replaces the data of a tensor (`u.data = new`), and several calls "
+        "of it go before one backward. That reads the data of the last call for all of them; compiled, it would read "
+        "those of each call.",
         "captured": "The script captures its training as a CUDA graph itself. What is captured must not wait for the "
         "device, as a gradient scaler does. Make the change by hand, before the capture.",
         "compiles-nothing": "Compiled in place, a model that holds nothing but torch's own modules is not compiled "

@@ -56,7 +56,8 @@ class Compile(Codemod):
 
     When it is left:
         Second derivatives go through the model (gradient penalty), or gradients are asked for of what it computes on
-        the way. It is recurrent, branches on the values of tensors, multiplies what may be sparse, prints or counts in
+        the way. Its ``forward`` replaces the data of a tensor (``u.data = new``), and it is called again before the
+        backward. It is recurrent, branches on the values of tensors, multiplies what may be sparse, prints or counts in
         ``forward``, synchronizes its batch norms over processes, takes images of any size, is traced or scripted, given
         to another process, or wrapped in ``DataParallel``; where an ``if`` wraps it, it is compiled on the other side.
         It is trained through other methods than its call. Hooks are added to it later. It stays on the CPU, or its
@@ -95,11 +96,11 @@ class Compile(Codemod):
     phases = frozenset({Phase.FORWARD, Phase.BACKWARD})
     causes = words(
         """
-        called-again captured compiles-nothing data-parallel determinism done-already double-backward dynamic-shapes
-        framework gradients-added gradients-read graph-break inductor-fault inner-gradient late-hook left-with-another
-        made-in-loop never-pays-back no-cuda no-name not-called nothing-to-gain other-process outputs-kept own-method
-        recurrent-model results-apart retained-graph size-not-fixed torchscript unknown-device unknown-model
-        unseen-replay
+        called-again captured compiles-nothing data-parallel data-replaced determinism done-already double-backward
+        dynamic-shapes framework gradients-added gradients-read graph-break inductor-fault inner-gradient late-hook
+        left-with-another made-in-loop never-pays-back no-cuda no-name not-called nothing-to-gain other-process
+        outputs-kept own-method recurrent-model results-apart retained-graph size-not-fixed torchscript unknown-device
+        unknown-model unseen-replay
         """
     )
     tolerance = 1e-3  # kernels with TF32 may be chosen

@@ -19,6 +19,7 @@ from codemods.facts.models.layers import Model, is_in_threads
 from codemods.facts.models.looked_at import last_look
 from codemods.facts.models.placement import Home, unwrapped
 from codemods.facts.models.repeatability import why_runs_differ
+from codemods.facts.models.replaced_data import is_called_again, replaced_data
 from codemods.facts.models.replication import is_only_on_several
 from codemods.facts.models.trained import given_to_process, traced_by
 from codemods.facts.reason import HERE, Reason, at
@@ -210,6 +211,15 @@ def _differentiated_apart(script: Script, trained: TrainedModel) -> Reason | Non
     return Reason("results-apart", f"{text} have one graph, which the first backward frees:", (at(*found),), remedy)
 
 
+def _replacing_data(script: Script, trained: TrainedModel) -> Reason | None:
+    found = replaced_data(trained.model)
+    if found is None or not is_called_again(script.iterations, (call for _, call in trained.calls)):
+        return None
+    text = f"forward replaces the data of a tensor ({HERE}), and {trained.name} is called again before the backward,"
+    remedy = "copy into a buffer under torch.no_grad(), and compute with a clone of it"
+    return Reason("data-replaced", f"{text} which would read the old data once it is compiled:", (at(*found),), remedy)
+
+
 def _called_by_its_own(script: Script, trained: TrainedModel) -> Reason | None:
     class_ = trained.model.class_
     if class_ is None or script.flow.method(class_, "__call__") is None:
@@ -308,6 +318,7 @@ OBSTACLES = (
     Obstacle(_differentiated_inside),
     Obstacle(_retained),
     Obstacle(_differentiated_apart, reference="pytorch/pytorch 91542, 118739"),
+    Obstacle(_replacing_data),
     Obstacle(_called_by_its_own),
     Obstacle(_traced),
     Obstacle(_sent_away),
