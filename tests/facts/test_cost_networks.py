@@ -26,8 +26,8 @@ class Net(nn.Module):
 """
 
 
-def sizes(model: str) -> Sizes | None:
-    known = script(f"{HEAD}model = {model}\n")
+def sizes(model: str, classes: str = "") -> Sizes | None:
+    known = script(f"{HEAD}{classes}model = {model}\n")
     (value,) = known.flow.values(known.module.tree.body[-1].value)  # type: ignore[attr-defined]
     return Worth(known).networks.sizes(value)
 
@@ -46,6 +46,50 @@ def sizes(model: str) -> Sizes | None:
 )
 def test_the_parameters(model: str, parameters: int | None) -> None:
     found = sizes(model)
+
+    assert (None if found is None else found.parameters) == parameters
+
+
+SUBCLASSES = """\
+class Masked(nn.Conv2d):
+    def __init__(self, kind, *given, **named):
+        super().__init__(*given, **named)
+        self.register_buffer("mask", torch.ones_like(self.weight))
+    def forward(self, x):
+        self.weight.data *= self.mask
+        return super().forward(x)
+class Shifted(Masked):
+    pass
+class Explicit(nn.Linear):
+    def __init__(self, width):
+        nn.Linear.__init__(self, width, out_features=4, bias=False)
+class Unseen(nn.Linear):
+    def __init__(self, width):
+        prepare(self, width)
+class Encoder(nn.TransformerEncoder):
+    def __init__(self):
+        super().__init__(nn.TransformerEncoderLayer(8, 2, 16), 3)
+class Head(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(3, 4), nn.ReLU())
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        pytest.param("Masked('A', 8, 16, 3, bias=False)", 8 * 16 * 9, id="what a constructor passes on"),
+        pytest.param("Shifted('A', 8, 16, kernel_size=3)", 8 * 16 * 9 + 16, id="a class of such a class"),
+        pytest.param("nn.Sequential(Masked('A', 8, 16, 1), nn.BatchNorm2d(16))", 8 * 16 + 16 + 32, id="among others"),
+        pytest.param("Explicit(3)", 12, id="a constructor that is called by the name of its class"),
+        pytest.param("Unseen(3)", None, id="a layer whose sizes are given elsewhere"),
+        pytest.param("Masked(*read())", None, id="arguments that are not known"),
+        pytest.param("Encoder()", 3 * 600, id="a stack of layers"),
+        pytest.param("Head()", 16, id="what only holds layers"),
+    ],
+)
+def test_a_class_of_a_layer_has_its_parameters(model: str, parameters: int | None) -> None:
+    found = sizes(model, SUBCLASSES)
 
     assert (None if found is None else found.parameters) == parameters
 

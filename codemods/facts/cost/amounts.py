@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 if TYPE_CHECKING:
     import ast
 
+    from codemods.dataflow.flow import Flow
     from codemods.library.spaces import Space
 
 
@@ -66,6 +67,18 @@ class Built:
 
     class_: ast.ClassDef
     attributes: dict[str, Any] = field(default_factory=dict)
+
+
+BASE = "super()"
+"""The attribute under which an object holds the layer that its class derives from."""
+_HOLDERS = frozenset({"Module", "Sequential", "ModuleList", "ModuleDict"})
+
+
+def base_layer(flow: Flow, class_: ast.ClassDef) -> str | None:
+    """The layer of torch.nn that a class of the project derives from; None where that only holds others."""
+    bases = (each for each in flow.bases(class_) if isinstance(each, str))
+    layers = (each for each in bases if each.startswith("torch.nn.") and each.rpartition(".")[2] not in _HOLDERS)
+    return next(layers, None)
 
 
 def children(layer: Layer) -> list[Any] | None:

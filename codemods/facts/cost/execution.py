@@ -27,12 +27,14 @@ from codemods.dataflow.values import (
     without_none,
 )
 from codemods.facts.cost.amounts import (
+    BASE,
     UNKNOWN,
     AtMost,
     Built,
     Layer,
     Shape,
     attribute_of,
+    base_layer,
     children,
     is_exact,
     is_long,
@@ -384,17 +386,7 @@ class Execution:
     def _external(self, callee: Value, node: ast.Call, names: Names) -> Any:  # noqa: ANN401
         if callee.name in {"builtins.super", "builtins.print"}:
             return UNKNOWN
-        given = self._items(node.args, names)
-        keywords: dict[str, Any] = {}
-        is_spread = given is None
-        for keyword in node.keywords:
-            value = self.value(keyword.value, names)
-            if keyword.arg is not None:
-                keywords[keyword.arg] = value
-            elif isinstance(value, dict):
-                keywords |= value
-            else:
-                is_spread = True
+        given, keywords, is_spread = self._arguments(node, names)
         made = Made(callee.name, node)
         if kind(self._flow, made) in {Kind.MODEL, Kind.LOSS} or callee.name == "torch.nn.Parameter":
             return Layer(callee.name, given or [], keywords, is_spread=is_spread)
@@ -414,11 +406,34 @@ class Execution:
         return built
 
     def _give_to_base(self, built: Built, node: ast.Call, names: Names) -> None:
-        """What the constructor of a library's class is given: ``class Block(nn.Sequential)`` holds its layers."""
-        given = self._items(node.args, names)
-        if given is None:
+        """What the constructor of a library's class is given: ``class Block(nn.Sequential)`` holds its layers.
+
+        A class of another layer, ``class Masked(nn.Conv2d)``, is that layer and holds what it adds.
+        """
+        given, keywords, is_spread = self._arguments(node, names)
+        given = [each for each in given or () if each is not built]  # ``nn.Conv2d.__init__(self, 3, 8)``
+        layer = base_layer(self._flow, built.class_)
+        if layer is not None:
+            built.attributes[BASE] = Layer(layer, given, keywords, is_spread=is_spread)
+        elif is_spread:
             raise NotKnownError
-        built.attributes |= {str(position): each for position, each in enumerate(given)}
+        else:
+            built.attributes |= {str(position): each for position, each in enumerate(given)}
+
+    def _arguments(self, node: ast.Call, names: Names) -> tuple[list[Any] | None, dict[str, Any], bool]:
+        """What a call is given at positions and by names, and whether there may be more."""
+        given = self._items(node.args, names)
+        keywords: dict[str, Any] = {}
+        is_spread = given is None
+        for keyword in node.keywords:
+            value = self.value(keyword.value, names)
+            if keyword.arg is not None:
+                keywords[keyword.arg] = value
+            elif isinstance(value, dict):
+                keywords |= value
+            else:
+                is_spread = True
+        return given, keywords, is_spread
 
     def _run(self, function: Callee, node: ast.Call, names: Names, this: Built | Layer | None) -> Any:  # noqa: ANN401
         """What a function of the project returns."""

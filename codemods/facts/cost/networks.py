@@ -21,7 +21,7 @@ from codemods.dataflow.values import (
     Value,
     library_names,
 )
-from codemods.facts.cost.amounts import UNKNOWN, Built, Layer, children, holds_bound
+from codemods.facts.cost.amounts import BASE, UNKNOWN, Built, Layer, base_layer, children, holds_bound
 from codemods.facts.training.iterations import EventKind
 from codemods.library.costs import MOST_ROWS, MOST_STEPS, NARROW, NARROW_RECURRENT
 from codemods.library.kinds import Kind, kind
@@ -257,7 +257,9 @@ class Networks:
         return Sizes(total, tuple(parts), uses=uses, is_acting=is_acting)
 
     def _may_hold_more(self, built: Built) -> bool:
-        """Whether what an attribute holds is not known, and may be a layer."""
+        """Whether it is a layer that is not seen to be given its sizes, or an attribute is not known and may be one."""
+        if base_layer(self._flow, built.class_) is not None and BASE not in built.attributes:
+            return True
         for name, value in built.attributes.items():
             bases = self._flow.project_bases(built.class_) if value is UNKNOWN else ()
             held = [each for base in bases for each in self._flow.attributes(base).get(name, ())]
