@@ -61,6 +61,8 @@ def model(body: str, layer: str = "nn.Linear(4, 4)") -> Model:
         pytest.param("self.count = y.size(0)", id="a number is kept that is not computed from itself"),
         pytest.param("self.scale = self.scale * 0.5", id="a fraction is computed from itself"),
         pytest.param("n = int(y.size(0))", id="a size is converted"),
+        pytest.param("self.layer.weight.data.mul_(2)", id="data is changed in place"),
+        pytest.param("self.layer.weight.data[:, 1:] *= 0", id="a part of the data is changed"),
     ],
 )
 def test_it_is_one_graph(body: str) -> None:
@@ -82,7 +84,9 @@ def test_it_is_one_graph(body: str) -> None:
         pytest.param("self.tick()", "graph-break", id="a method of its own counts"),
         pytest.param("y = Variable(y)", "graph-break", id="a Variable"),
         pytest.param("z = torch.zeros(3, requires_grad=True)", "graph-break", id="a leaf"),
+        pytest.param("self.table = nn.Parameter(self.table * 2)", "graph-break", id="a Parameter"),
         pytest.param("z = torch.FloatTensor(y.size())", "inductor-fault", id="a size that is taken for data"),
+        pytest.param("self.layer.weight.data *= 2", "inductor-fault", id="data that is given to itself"),
         pytest.param("y = torch.fft.fft(y)", "graph-break", id="what is not compiled"),
         pytest.param("g = F.affine_grid(y, y.size())", "dynamic-shapes", id="what fails where sizes differ"),
         pytest.param("y = Printing.apply(y)", "graph-break", id="a function of its own, which autograd applies"),
@@ -96,6 +100,12 @@ def test_what_ends_the_graph(body: str, code: str) -> None:
 
     assert reason is not None
     assert reason.code == code
+
+
+def test_what_to_write_for_data_that_is_given_to_itself() -> None:
+    reasons = [why_not_traced(model(f"self.layer.weight.data {each} y")) for each in ("*=", "//=")]
+
+    assert [each.remedy for each in reasons if each is not None] == ["write self.layer.weight.data.mul_(y)", ""]
 
 
 def test_layers_that_are_not_traced() -> None:

@@ -45,6 +45,8 @@ _ONE_SIZE = frozenset({"torch.nn.functional.affine_grid", "torch.affine_grid_gen
 
 
 _ENDS = "which ends the graph:"
+_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+_IN_PLACE = {ast.Mult: "mul_", ast.Add: "add_", ast.Sub: "sub_", ast.Div: "div_"}
 _TYPED = frozenset(
     f"torch.{device}{name}Tensor"
     for device in ("", "cuda.")
@@ -120,6 +122,8 @@ def _breaks(flow: Flow, node: ast.AST) -> Reason | None:
         return Reason("graph-break", "forward has data-dependent Python: it branches on a tensor")
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) and may_be_made(flow):
         return _of_sparse("a product")
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute) and node.target.attr == "data":
+        return _changes_data(node)
     number = counted(flow, node)
     if number is not None:
         text = f"forward counts in {ast.unparse(number)}, and each new value compiles it anew"
@@ -146,6 +150,15 @@ def _call_breaks(flow: Flow, call: ast.Call) -> Reason | None:
     return None
 
 
+def _changes_data(statement: ast.AugAssign) -> Reason:
+    """``self.weight.data *= mask``: AOTAutograd refuses an input that is changed and then given its own data."""
+    changed = ast.unparse(statement.target)
+    method = _IN_PLACE.get(type(statement.op))
+    remedy = f"write {changed}.{method}({ast.unparse(statement.value)})" if method is not None else ""
+    text = f"{changed} is changed by an assignment in forward, which fails once that is compiled"
+    return Reason("inductor-fault", f"{text}:" if remedy else text, remedy=remedy)
+
+
 def _product(call: ast.Call, names: Collection[str]) -> str | None:
     """The product of matrices that is called: ``torch.mm(a, b)``, ``a.mm(b)``."""
     called = [each.removeprefix("torch.") for each in sorted(names)]
@@ -170,6 +183,8 @@ def _library_breaks(flow: Flow, call: ast.Call, name: str) -> Reason | None:
         return Reason("graph-break", text, remedy="ask for its is_cuda")
     if has(name, Trait.KERNELS) or name.startswith(_FALLS_BACK):
         return Reason("graph-break", f"forward calls {name}, which is not compiled")
+    if name in _PARAMETERS:
+        return Reason("graph-break", f"forward makes a Parameter, {_ENDS}", remedy="keep a buffer, and write to that")
     if name in _ONE_SIZE:
         text = f"forward calls {name}, which fails compiled where batches differ in size"
         return Reason("dynamic-shapes", text)
