@@ -35,6 +35,8 @@ def found(body: str) -> list[tuple[str, bool]]:
         pytest.param("y = x.masked_fill(m, -1e4)", [], id="what fp16 holds"),
         pytest.param("y = model(x) * 1e6", [("model(x) * 1e6", True)], id="a product that fp16 does not hold"),
         pytest.param("f = x.view(3, -1)\ny = f @ f.t()", [("f @ f.t()", True)], id="a Gram matrix"),
+        pytest.param("g = x.to_sparse()\ny = g.mm(x)", [("g.mm(x)", False)], id="a product with a sparse matrix"),
+        pytest.param("g = x.to_sparse()\ny = torch.einsum('ij,jk', x, w)", [], id="a product that takes none"),
     ],
 )
 def test_what_breaks_under_autocast(body: str, expected: list[tuple[str, bool]]) -> None:

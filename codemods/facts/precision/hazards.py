@@ -45,8 +45,8 @@ _WRITTEN = {
     "index_put_": (1, "values"),
 }
 """What these write into a tensor, by the position and the name of the argument; autocast does not convert it."""
-_NO_MATRICES = ("conv", "gru", "lstm", "rnn_", "prelu", "scaled_dot_product", "multi_head", "affine_grid")
-"""What autocast runs in 16 bits, too, and no sparse matrix is given to."""
+_NO_MATRICES = ("conv", "gru", "lstm", "rnn_", "prelu", "scaled_dot_product", "multi_head", "affine_grid", "einsum")
+"""What autocast runs in 16 bits, too, and no sparse matrix is given to: ``einsum`` raises for one."""
 _WITHOUT_KERNELS = ("torch.linalg.", "torch.fft.", "torch.sparse.")
 _WITHOUT_KERNEL = frozenset(
     f"torch.{name}"
