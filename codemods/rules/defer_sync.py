@@ -50,6 +50,8 @@ class DeferSync(Codemod):
         within the iteration, such as one over all parameters for the norm of their gradients, waits in each of its
         passes: its sum stays on the device until that loop ends, and the host waits once.
 
+        So does a moving average, ``shown = 0.9 * shown + 0.1 * loss.item()``.
+
         ``last = loss.item()``, where only ``if i % 100 == 0:`` below it uses ``last``, goes there.
 
     When it is left:

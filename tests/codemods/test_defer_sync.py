@@ -50,6 +50,13 @@ def line_of(code: str, text: str) -> int:
 # What is written.
 
 SUMS = {
+    "a moving average": (
+        "s = 0.0",
+        "s = 0.9 * s + loss.item() * 0.1\nif i % 3 == 0:\n    print('so far ' + str(s))",
+        "return s",
+        "s = 0.9 * s + loss.detach().double() * 0.1\nif i % 3 == 0:\n    print('so far ' + str(float(s)))",
+        "s = float(s)\nreturn s",
+    ),
     "a loss": ("s = 0.0", "s += loss.item()", "return s", "s += loss.detach().double()", "s = float(s)\nreturn s"),
     "a loss, weighted by the size of its batch": (
         "s = 0.0",

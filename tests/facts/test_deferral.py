@@ -44,6 +44,24 @@ def found(inside: str, head: str = HEAD) -> list[str]:
     ("inside", "expected"),
     [
         pytest.param("s += loss.item()", ["s: floats"], id="floats"),
+        pytest.param("s = s * 0.9 + loss.item() * 0.1", ["s: floats"], id="a moving average"),
+        pytest.param("s = (1 - 0.5) * loss.item() + 0.5 * s", ["s: floats"], id="a moving average, the new one first"),
+        pytest.param("s = s * size + (out.argmax(1) == y).sum().item()", ["s: floats"], id="one of integers"),
+        pytest.param(
+            "s = s * batches.part + loss.item()",
+            ["whether 'batches.part' is a number of Python's is not known (line 12)"],
+            id="a moving average with a factor that is not known",
+        ),
+        pytest.param(
+            "n = n * 0.9 + loss.item()",
+            ["where nothing was added, 'n' is 0, and would be 0.0 (line 13): start it from 0.0"],
+            id="a moving average that starts from an integer",
+        ),
+        pytest.param(
+            "s = s * 0.9 + loss.item() * s",
+            ["'s * 0.9' is computed with 's' in each iteration (line 12)"],
+            id="a part that grows with it",
+        ),
         pytest.param("n += (out.argmax(1) == y).sum().item()", ["n: integers"], id="integers"),
         pytest.param("s += (out.argmax(1) == y).sum().item()", ["s: floats"], id="integers from a float on"),
         pytest.param(

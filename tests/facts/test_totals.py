@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from probe import script
 
-from codemods.facts.training.totals import Held, Total, added
+from codemods.facts.training.totals import Held, Total, added, decayed
 
 if TYPE_CHECKING:
     from codemods.dataflow.source import Module
@@ -43,6 +43,24 @@ def test_what_is_added(text: str, expected: tuple[str, str] | None) -> None:
     found = added(ast.parse(text).body[0])
 
     assert (None if found is None else (found[0], ast.unparse(found[1]))) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("s = s * 0.9 + x", ("s", "x", "0.9"), id="the old part first"),
+        pytest.param("s = 0.1 * x + (1 - 0.1) * s", ("s", "0.1 * x", "1 - 0.1"), id="the new part first"),
+        pytest.param("s = s * 0.9 + s", None, id="the new part is made of it, too"),
+        pytest.param("s = s * s + x", None, id="it is its own factor"),
+        pytest.param("s = t * 0.9 + x", None, id="of another one"),
+        pytest.param("s = s / 2 + x", None, id="a division"),
+        pytest.param("s = s * 0.9 - x", None, id="a difference"),
+    ],
+)
+def test_what_a_moving_average_is_made_of(text: str, expected: tuple[str, str, str] | None) -> None:
+    found = decayed(ast.parse(text).body[0])
+
+    assert (None if found is None else (found[0], *map(ast.unparse, found[1:]))) == expected
 
 
 @pytest.mark.parametrize(

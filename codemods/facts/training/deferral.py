@@ -26,7 +26,7 @@ from codemods.facts.training.number_uses import use_in_passes, use_of_sum, why_n
 from codemods.facts.training.seldom_uses import SeldomUse, seldom_uses
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.sums import Deferral
-from codemods.facts.training.totals import Total, added, appended, written_item
+from codemods.facts.training.totals import Total, added, appended, decayed, written_item
 from codemods.library.streams import ENTERS_STREAM
 from codemods.library.waits import SYNCHRONIZES
 
@@ -173,7 +173,7 @@ def _is_returned(module: Module, function: Callee, node: ast.expr) -> bool:
 
 def _filled(statement: ast.stmt) -> set[str]:
     """The names that a simple statement gives a value, or to which it adds or appends."""
-    kept = added(statement) or appended(statement)
+    kept = added(statement) or appended(statement) or decayed(statement)
     if kept is not None:
         return {kept[0]}
     is_assignment = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
@@ -315,7 +315,7 @@ class _Iteration:
         others: list[Reading] = []
         for one in self.readings:
             statement = self._module.statement(one.node)
-            pair = added(statement) or appended(statement)
+            pair = added(statement) or appended(statement) or decayed(statement)
             item = written_item(statement)
             if pair is not None and one.node in walk(pair[1]) and not isinstance(pair[1], ast.List):
                 by_name.setdefault(pair[0], []).append(one)
@@ -341,7 +341,7 @@ class _Iteration:
         item = written_item(statement) if is_tensor else None
         if item is not None:
             return unparsed(item[0].value) == name
-        pair = None if is_tensor else added(statement) or appended(statement)
+        pair = None if is_tensor else added(statement) or appended(statement) or decayed(statement)
         return pair is not None and pair[0] == name
 
     def _obstacle(self) -> Reason | None:

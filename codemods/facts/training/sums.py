@@ -16,7 +16,7 @@ from codemods.facts.reach import switches_gradients_off
 from codemods.facts.reaching import reaching
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.step_loops import rare_suite
-from codemods.facts.training.totals import Held, Total, added
+from codemods.facts.training.totals import Held, Total, added, decayed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,8 @@ class Deferral:
     @cached_property
     def has_floats(self) -> bool:
         """Whether it is one of floats, which takes 64 bits as Python's do; else it is one of integers."""
+        if any(map(decayed, self.total.additions)):
+            return True
         return Held.INTEGER not in self.total.starts or not all(map(self._is_integral, self.readings))
 
     @property
@@ -87,8 +89,8 @@ class Deferral:
 
     def _why_other_sum(self) -> Reason | None:
         for statement in self.total.additions:
-            pair = added(statement)
-            reason = self._why_inexact(pair[1]) if pair is not None else None
+            parts = decayed(statement) or added(statement) or ()
+            reason = next(filter(None, map(self._why_inexact, parts[1:])), None)
             if reason is not None:
                 return reason
         return None
@@ -138,6 +140,8 @@ class Deferral:
         found = {self._is_integral(each) for each in self.readings}
         contents = [content(self.flow, each.module, each.tensor) for each in self.readings]
         is_known = all(each is not None and not each.narrow for each in contents)
+        if any(map(decayed, total.additions)):
+            return self._why_cut() or total.why_told_apart()
         if not is_known or len(found) > 1 or (True in found and total.starts != {Held.INTEGER}):
             text = f"whether '{total.name}' is a sum of integers or of floats is not known ({HERE}):"
             return Reason("unknown-number", text, (at(module, total.additions[0]),), remedy="start it from 0.0")

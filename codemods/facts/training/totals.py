@@ -1,5 +1,6 @@
 """Which sums does a loop keep in a name, and who would see it if they were tensors while the loop runs?
 
+Moving averages are sums, too, of which each pass keeps a part.
 Lists to which a loop appends, and tensors of which it sets items, are followed in the same way.
 """
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names
-from codemods.dataflow.source import FUNCTIONS, last_name, walk
+from codemods.dataflow.source import FUNCTIONS, is_name, last_name, walk
 from codemods.dataflow.values import Instance, Unknown, class_of
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
@@ -60,6 +61,19 @@ def added(statement: ast.stmt) -> tuple[str, ast.expr] | None:
             return name, value
         case ast.Assign([ast.Name(name)], ast.BinOp(value, ast.Add(), ast.Name(right))) if right == name:
             return name, value
+    return None
+
+
+def decayed(statement: ast.stmt) -> tuple[str, ast.expr, ast.expr] | None:
+    """The name of a moving average, what a statement adds to it, and its factor: ``s = s * 0.9 + x * 0.1``."""
+    match statement:
+        case ast.Assign([ast.Name(name)], ast.BinOp(left, ast.Add(), right)):
+            for own_part, value in ((left, right), (right, left)):
+                match own_part:
+                    case ast.BinOp(ast.Name(each), ast.Mult(), factor) | ast.BinOp(factor, ast.Mult(), ast.Name(each)):
+                        others = (node for part in (factor, value) for node in walk(part))
+                        if each == name and not any(is_name(node, name) for node in others):
+                            return name, value, factor
     return None
 
 
