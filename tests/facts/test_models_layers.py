@@ -36,6 +36,19 @@ class Unknown(nn.Module):
         return library(self.layer(x))
 class Recurrent(nn.LSTM):
     pass
+class Row(nn.Sequential):
+    def forward(self, x):
+        for layer in self._modules.values():
+            x = layer(x)
+        return x
+    def twice(self, x):
+        return self(self(x))
+class Fixed(nn.Sequential):
+    def __init__(self, width):
+        layers = [nn.Conv2d(3, width, 3), nn.Tanh()]
+        super(Fixed, self).__init__(*layers)
+class Longer(Fixed):
+    pass
 class Threads(nn.DataParallel):
     pass
 """
@@ -60,6 +73,10 @@ def names(found: Model) -> list[str]:
         pytest.param("nn.Sequential(nn.Linear(3, 3), nn.ReLU())", "", ["Linear", "ReLU", "Sequential"], id="in a row"),
         pytest.param("nn.Sequential(*[nn.ReLU() for _ in range(3)])", "", ["ReLU", "Sequential"], id="of a list"),
         pytest.param("Block()", "", ["Block", "Conv2d"], id="of a class"),
+        pytest.param("Row(nn.ReLU(), Block())", "", ["Block", "Conv2d", "ReLU", "Row"], id="given to a row of its own"),
+        pytest.param("Row(*[nn.ReLU()])", "", ["ReLU", "Row"], id="given to it as a list"),
+        pytest.param("Fixed(4)", "", ["Conv2d", "Fixed", "Tanh"], id="given to the row that it derives from"),
+        pytest.param("Longer(4)", "", ["Conv2d", "Longer", "Tanh"], id="given by the class between"),
         pytest.param("nn.ModuleList([Block()])", "", ["Block", "Conv2d", "ModuleList"], id="nested"),
         pytest.param("nn.ModuleList()", "model.append(nn.ReLU())", ["ModuleList", "ReLU"], id="added later"),
         pytest.param("models.resnet18()", "model.fc = nn.Linear(3, 3)", ["Linear", "resnet18"], id="set later"),
@@ -161,3 +178,11 @@ def test_what_a_holder_holds() -> None:
     assert sorted(each.name for each in held(found.flow, found.value)) == ["torch.nn.Linear", "torch.nn.ReLU"]
     alone = model("nn.ReLU()")
     assert [each.name for each in held(alone.flow, alone.value)] == ["torch.nn.ReLU"]
+
+
+def test_any_object_of_a_row_has_the_layers_of_all() -> None:
+    known = script(f"{HEAD}Row(nn.ReLU())\nRow(nn.Tanh())\n")
+    (call,) = (each for each in known.module.nodes(ast.Call) if ast.unparse(each) == "self(x)")
+    (value,) = known.flow.values(call.func)
+
+    assert names(Model(known.flow, value)) == ["ReLU", "Row", "Tanh"]

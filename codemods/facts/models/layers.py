@@ -218,6 +218,7 @@ def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
     values: list[Values] = []
     if isinstance(value, Instance):
         values.extend(flow.attributes(value.of.site).values())
+        values.extend(flow.values(each) for each in _handed_to_holder(flow, value))
     elif isinstance(value, Made) and isinstance(value.site, ast.Call):
         arguments = arguments_of(value.site)
         values.extend(flow.values(each.value if isinstance(each, ast.Starred) else each) for each in arguments)
@@ -236,6 +237,32 @@ def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
         elif kind(flow, each) is Kind.MODEL and (each.site is None or not never_runs(flow, each.site)):
             found.append(each)
     return tuple(found)
+
+
+def _handed_to_holder(flow: Flow, value: Instance) -> Iterator[ast.expr]:
+    """The layers that an object is given whose class derives from one of torch's: ``super().__init__(*layers)``."""
+    class_ = value.of.site
+    if not any(isinstance(base, str) and base in _OF_LAYERS for base in flow.bases(class_)):
+        return
+    makers = [
+        each
+        for owner in (class_, *flow.project_bases(class_))
+        for each in owner.body
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+    ]
+    inner = (each for maker in makers for each in walk(maker) if isinstance(each, ast.Call))
+    calls = [each for each in inner if isinstance(each.func, ast.Attribute) and each.func.attr == "__init__"]
+    if not makers:
+        calls += [value.site] if isinstance(value.site, ast.Call) else _makings(flow, class_)
+    for call in calls:
+        yield from (each.value if isinstance(each, ast.Starred) else each for each in arguments_of(call))
+
+
+@lasting
+def _makings(flow: Flow, class_: ast.ClassDef) -> tuple[ast.Call, ...]:
+    """The calls of a class: what any object of it may be given."""
+    calls = (call for module in flow.modules for call in module.nodes(ast.Call))
+    return tuple(each for each in calls if any(made.site is class_ for made in flow.values(each.func)))
 
 
 @lasting
