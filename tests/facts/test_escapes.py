@@ -52,6 +52,9 @@ def leaks(body: str, after: str = "", **others: str) -> str | None:
         pytest.param("self.last = y", "", None, id="nobody reads it"),
         pytest.param("self.last = y", "model.last.float().numpy()", None, id="it is widened"),
         pytest.param("self.name = 'other'", "print(model.name)", None, id="a text"),
+        pytest.param("self.width = x.size(-1)", "make(model.width)", None, id="a size"),
+        pytest.param("self.width = x.shape[-1]", "make(model.width)", None, id="an item of a shape"),
+        pytest.param("self.last = y[-1]", "make(model.last)", "model.last", id="an item of a tensor"),
         pytest.param("self.queue[:, 0:4] = y", "model.queue.numpy()", None, id="a part of a tensor of 32 bits"),
     ],
 )
@@ -68,3 +71,24 @@ def test_another_module_reads_it() -> None:
     other = "def show(model):\n    return model.last.numpy()\n"
 
     assert leaks("self.last = y", "import other\nother.show(model)\n", other=other) == "model.last"
+
+
+@pytest.mark.parametrize(
+    ("body", "after", "remedy"),
+    [
+        pytest.param("self.last = y", "model.last.numpy()", "read model.last.float()", id="a tensor"),
+        pytest.param(
+            "self.outputs.append(y)",
+            "model.outputs[0].numpy()",
+            "convert what is put there with .float()",
+            id="a list has no float()",
+        ),
+    ],
+)
+def test_what_can_be_done(body: str, after: str, remedy: str) -> None:
+    known = script(HEAD.format(body) + after)
+    (statement,) = [each for each in known.module.nodes(ast.Assign) if ast.unparse(each).startswith("loss = ")]
+    found = leak(Reach(known.flow), known.modules, known.module, [statement])
+
+    assert found is not None
+    assert found.remedy == remedy

@@ -60,6 +60,8 @@ def leak(reach: Reach, modules: Sequence[Module], module: Module, nodes: Sequenc
 def _read_outside(reach: Reach, module: Module, read: ast.Attribute, family: set[ast.ClassDef]) -> Hazard:
     """The hazard; what is not known to be of the class may have another attribute of that name, and no ``float()``."""
     text = f".{read.attr} may be kept in 16 bits, and is read outside of autocast"
+    if any(isinstance(each, Container) for each in reach.flow.values(read)):
+        return Hazard(module, read, f"{text}:", remedy="convert what is put there with .float()", code=_LEAVES)
     if any(class_of(each) in family for each in reach.flow.values(read.value)):
         return Hazard(module, read, f"{text}:", remedy=f"read {ast.unparse(read)}.float()", code=_LEAVES)
     return Hazard(module, read, f"{text}, if {module.code(read.value)} is what keeps it", code=_LEAVES)
@@ -129,11 +131,20 @@ def _is_basic(reach: Reach, index: ast.expr) -> bool:
 
 
 def _may_be_tensor(reach: Reach, node: ast.expr) -> bool:
+    if _asks_for_size(node):
+        return False
     values = reach.flow.values(node)
     may = (Tensor, Unknown, Container)
     return not values or any(
         isinstance(each, may) or (isinstance(each, Plain) and isinstance(node, ast.Call)) for each in values
     )
+
+
+def _asks_for_size(node: ast.expr) -> bool:
+    """``x.size(0)``, ``x.shape[-1]``, ``x.device``: no number of the tensor's, whatever ``x`` is."""
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        node = node.value if isinstance(node, ast.Subscript) else node.func
+    return isinstance(node, ast.Attribute) and reads_no_numbers(node.attr)
 
 
 def _may_be(reach: Reach, node: ast.expr, family: set[ast.ClassDef]) -> bool:
