@@ -247,7 +247,8 @@ def test_what_a_helper_moves_is_written_in_the_script() -> None:
 )
 def test_what_another_script_says_of_devices_is_nothing_to_this_one(line: str) -> None:
     chosen = _GUARDED.replace("from data import get_loader", _DATA).replace(".cuda()", ".to(args.device)")
-    own = f"import argparse\nimport shared\nargs = argparse.ArgumentParser().parse_args()\n{chosen}"
+    parser = "parser = argparse.ArgumentParser()\nparser.add_argument('--device', choices=['cpu', 'cuda'])\n"
+    own = f"import argparse\nimport shared\n{parser}args = parser.parse_args()\n{chosen}"
     other = f"import torch\nimport shared\n\n{line}\n"
 
     for rule in (LoaderPin, H2dNonBlocking):
