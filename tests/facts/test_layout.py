@@ -88,3 +88,49 @@ def test_what_a_name_is_given_before_the_place_counts(code: str, expected: str |
     reason = why_not_in_order(found.flow, found.module, tensor)
 
     assert (None if reason is None else ast.unparse(reason.places[0].nodes[0])) == expected
+
+
+FUNCTIONS = """\
+def pair(n):
+    rows = np.zeros([n, 3])
+    for i in range(n):
+        rows[i] = i
+    return torch.Tensor(rows).to("cuda"), torch.load("y.pt")
+def one():
+    return torch.ones(9, 3) if len(x) else None
+def whole():
+    y = torch.ones(9, 3).float()
+    return y
+def maybe(n):
+    if n:
+        return torch.ones(9, 3)
+    return x.t()
+def given(y):
+    return y.float()
+def again(n):
+    return again(n - 1)
+def none():
+    return
+def some():
+    yield torch.ones(9, 3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        pytest.param("a, b = pair(9)\nanswer = a\n", None, id="an element"),
+        pytest.param("a, b = pair(9)\nanswer = b\n", "torch.load('y.pt')", id="another one"),
+        pytest.param("answer = whole()\n", None, id="the whole result"),
+        pytest.param("y = torch.load('y.pt')\nanswer = whole()\n", None, id="names of the function are its own"),
+        pytest.param("answer = maybe(3)\n", "x.t()", id="one of several results"),
+        pytest.param("answer = one()\n", "torch.ones(9, 3) if len(x) else None", id="a result that is not followed"),
+        pytest.param("answer = given(x)\n", "y", id="what the function is given"),
+        pytest.param("answer = again(3)\n", "again(n - 1)", id="a function that returns what it returns"),
+        pytest.param("answer = none()\n", "none()", id="nothing"),
+        pytest.param("answer = some()\n", "some()", id="a generator"),
+        pytest.param("a, *b = pair(9)\nanswer = a\n", "a", id="of a star's rest"),
+    ],
+)
+def test_what_a_function_of_the_project_makes(code: str, expected: str | None) -> None:
+    assert culprit(FUNCTIONS + code) == expected
