@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from probe import script
 
@@ -92,3 +94,21 @@ def test_lists(expression: str, is_one: bool) -> None:  # noqa: FBT001 - the exp
 )
 def test_tensors(expression: str, is_one: bool) -> None:  # noqa: FBT001 - the expectation itself
     assert known(expression, "t = torch.zeros(3, 3)")[2] is is_one
+
+
+@pytest.mark.parametrize(
+    ("body", "is_one"),
+    [
+        pytest.param("s, n = 0.0, 0\n    s += x.item() * x.shape[0]\n    n += len(x)", True, id="sums of numbers"),
+        pytest.param("s = 1\n    n = 2\n    s = s * 2 + n", True, id="numbers that are computed of each other"),
+        pytest.param("s = n = 0\n    s += x", False, id="what may be an array is added"),
+        pytest.param("n = 1\n    for s in x:\n        pass", False, id="what a loop goes through"),
+        pytest.param("n, s = x", False, id="a part of what may be arrays"),
+    ],
+)
+def test_a_name_that_is_given_numbers(body: str, is_one: bool) -> None:  # noqa: FBT001 - the expectation itself
+    found = script(f"{HEAD}def f(x):\n    {body}\n    return s / n\n")
+    (returned,) = (each for each in found.module.nodes(ast.Return) if ast.unparse(each) == "return s / n")
+
+    assert returned.value is not None
+    assert is_number(Arrays(found.flow), found.flow, found.module, returned.value) is is_one

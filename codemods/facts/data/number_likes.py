@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import words
+from codemods.dataflow.names import assigned, declared_outer, words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS
 from codemods.dataflow.values import (
@@ -43,27 +43,60 @@ _PLAIN = words("int float bool str list tuple List Tuple Sequence")
 """Annotations of what is no array."""
 
 
-def is_number(arrays: Arrays, flow: Flow, module: Module, node: ast.expr) -> bool:
-    """Whether it is a number, a size, a text or the user's choice, of which there is nothing to copy."""
+def is_number(arrays: Arrays, flow: Flow, module: Module, node: ast.expr, around: frozenset[str] = frozenset()) -> bool:
+    """Whether it is a number, a size, a text or the user's choice, of which there is nothing to copy.
+
+    Args:
+        arrays: What is known of arrays.
+        flow: The values of the project.
+        module: Where it stands.
+        node: The expression.
+        around: Names that are numbers if this is one, which they are given.
+    """
     match node:
         case ast.Constant():
             return True
         case ast.BinOp(left, _, right):
-            return is_number(arrays, flow, module, left) and is_number(arrays, flow, module, right)
+            return all(is_number(arrays, flow, module, each, around) for each in (left, right))
         case ast.UnaryOp(_, operand):
-            return is_number(arrays, flow, module, operand)
+            return is_number(arrays, flow, module, operand, around)
         case ast.Subscript(value) if _is_size(flow, value):
             return True
         case ast.IfExp(_, body, orelse):
-            return is_number(arrays, flow, module, body) and is_number(arrays, flow, module, orelse)
+            return all(is_number(arrays, flow, module, each, around) for each in (body, orelse))
         case ast.Call() if _returns_number(arrays, flow, module, node):
             return True
         case ast.Name() if (
-            counts(flow, module, node.id) or _is_index(flow, module, node) or _is_said_to_be_no_array(module, node)
+            node.id in around
+            or counts(flow, module, node.id)
+            or _is_index(flow, module, node)
+            or _is_said_to_be_no_array(module, node)
+            or _is_given_numbers(arrays, flow, module, node, around)
         ):
             return True
     values = flow.values(node)
     return _is_size(flow, node) or (bool(values) and all(map(_is_plain, values)))
+
+
+def _is_given_numbers(arrays: Arrays, flow: Flow, module: Module, name: ast.Name, around: frozenset[str]) -> bool:
+    """Whether all that a name of a function is given, or added to it, is numbers: ``s = 0.0`` and ``s += x.item()``."""
+    function = module.function(name)
+    stores = [each for each in module.stores.get(name.id, ()) if isinstance(each, ast.Name)]
+    if function is None or name.id in signature(function).names or name.id in declared_outer(function):
+        return False
+    own_stores = [each for each in stores if module.function(each) is function]
+    given = [_given(module.statement(each), each) for each in own_stores]
+    return bool(given) and all(
+        each is not None and is_number(arrays, flow, module, each, around | {name.id}) for each in given
+    )
+
+
+def _given(statement: ast.stmt, store: ast.Name) -> ast.expr | None:
+    """What the statement gives to the name, or adds to it; None where that is no expression of its own."""
+    if isinstance(statement, ast.AugAssign):
+        return statement.value
+    pairs = assigned(statement) if isinstance(statement, ast.Assign) else ()
+    return next((value for target, value in pairs if target is store), None)
 
 
 def _is_plain(value: Value) -> bool:
