@@ -625,6 +625,14 @@ def test_a_sum_is_left(lines: tuple[str, str, str], expected: tuple[str, str]) -
     check_leaves(DeferSync, HEAD + code, because.format(f"line {line_of(code, at)}"))
 
 
+def test_a_sum_that_starts_from_0_and_is_divided_by_the_caller_is_deferred() -> None:
+    code = HEAD + function("s = 0", "s += loss.item()", "return s, 1")
+    caller = "\n\ns, n = train()\nprint(s / 3, n)\n"
+    after = code.replace("s += loss.item()", "s += loss.detach().double()")
+    after = after.replace("return s", "s = float(s)\n    return s")
+    check_rewrites(DeferSync, code + caller, after + caller)
+
+
 @pytest.mark.parametrize(
     ("seldom", "is_left"),
     [

@@ -234,10 +234,42 @@ def test_who_sees_the_tensor(text: str, expected: str | None) -> None:
     ],
 )
 def test_what_tells_an_integer_from_a_float(end: str, *, is_told: bool) -> None:
-    found = total(f"s = 0\nfor x in X:\n    s += x\n{end}\n")
+    known = script(f"s = 0\nfor x in X:\n    s += x\n{end}\n")
 
-    assert (found.why_told_apart() is not None) is is_told
+    assert (total_of(known.module).why_told_apart(known.flow) is not None) is is_told
+
+
+@pytest.mark.parametrize(
+    ("returned", "after", "is_told"),
+    [
+        pytest.param("s", "print(run() / 3)", False, id="divided at once"),
+        pytest.param("s", "s = run()\nprint(s / 3)", False, id="divided"),
+        pytest.param("s, 1", "t, n = run()\nprint(t / 3, n)", False, id="of a tuple, divided"),
+        pytest.param("1, s", "t, n = run()\nprint(t, n / 3)", False, id="of a tuple, at the end"),
+        pytest.param("s", "s = run()\nprint(s / 3)\ns = 5\nprint(s)", False, id="another number has its name later"),
+        pytest.param("s", "def twice():\n    return run()\nprint(twice() / 3)", False, id="returned once more"),
+        pytest.param("s", "def twice():\n    s = run()\n    print(s > 2)\ntwice()", False, id="in a function"),
+        pytest.param("s", "print(run())", True, id="printed"),
+        pytest.param("s", "print(run() / 3)\nprint(run())", True, id="printed by one of two callers"),
+        pytest.param("s, 1", "t, n = run()\nprint(t)", True, id="of a tuple, printed"),
+        pytest.param("s, 1", "t = run()\nprint(t[0] / 3)", True, id="of a tuple that is kept"),
+        pytest.param("s, 1", "*t, n = run()\nprint(t / 3, n)", True, id="of a tuple, in a list"),
+        pytest.param("[s]", "(t,) = run()\nprint(t / 3)", True, id="of a list"),
+        pytest.param("s", "t = run()\ndef show():\n    print(t)\nshow()", True, id="another function prints it"),
+        pytest.param("s", "t = u = run()\nprint(t / 3, u)", True, id="it has two names"),
+        pytest.param("s", "log.append(run())", True, id="it is kept"),
+        pytest.param("s", "call(run)\nprint(run() / 3)", True, id="other code may call it"),
+        pytest.param("s", "", True, id="nobody calls it"),
+        pytest.param("s", "def again():\n    return again() or run()\nagain()", True, id="nothing comes of it"),
+    ],
+)
+def test_what_callers_tell_apart(returned: str, after: str, *, is_told: bool) -> None:
+    known = script(f"def run():\n    s = 0\n    for x in X:\n        s += x\n    return {returned}\n{after}\n")
+
+    assert (total_of(known.module).why_told_apart(known.flow) is not None) is is_told
 
 
 def test_a_sum_that_surely_starts_from_a_float_is_one() -> None:
-    assert total("s = 0.0\nfor x in X:\n    s += x\nprint(s)\n").why_told_apart() is None
+    known = script("s = 0.0\nfor x in X:\n    s += x\nprint(s)\n")
+
+    assert total_of(known.module).why_told_apart(known.flow) is None

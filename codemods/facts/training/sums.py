@@ -148,7 +148,7 @@ class Deferral:
         if True in found and not self._adds_integers():
             text = f"'{total.name}' is a sum of integers and floats, or of large integers ({HERE})"
             return Reason("unknown-number", text, (at(module, total.additions[0]),))
-        return self._why_cut() or (total.why_told_apart() if False in found else None)
+        return self._why_cut() or (total.why_told_apart(self.flow) if False in found else None)
 
     def _why_cut(self) -> Reason | None:
         """Why ``int(x)`` may cut what the device adds up."""

@@ -17,7 +17,9 @@ from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import FUNCTIONS, is_name, last_name, walk
 from codemods.dataflow.values import Instance, Unknown, class_of
+from codemods.facts.loops import module_of
 from codemods.facts.reach import own
+from codemods.facts.reaching import targets
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
@@ -250,13 +252,13 @@ class Total:
     def _seen(self, node: ast.AST, text: str) -> Reason:
         return Reason("seen-elsewhere", f"{text} ({HERE})", (at(self.module, node),))
 
-    def why_told_apart(self) -> Reason | None:
+    def why_told_apart(self, flow: Flow) -> Reason | None:
         """Why it would show that a sum of floats, to which nothing was added yet, is 0.0 and no longer 0."""
         states = self._followed(converts=True)
         for each in self._uses:
             held = self._may_be(each, states)
             is_turned = Held.TURNED in held or (each in self.read_inside and Held.INTEGER in held)
-            if is_turned and not _is_alike(self.module, each):
+            if is_turned and not _is_alike(flow, self.module, each):
                 text = f"where nothing was added, '{self.name}' is 0, and would be 0.0 ({HERE}):"
                 return Reason("integer-start", text, (at(self.module, each),), remedy="start it from 0.0")
         return None
@@ -364,14 +366,21 @@ def _catches(function: ast.AST) -> bool:
     return any(each.handlers for each in own(function, ast.Try)) or any(own(function, ast.With))
 
 
-def _is_alike(module: Module, number: ast.expr) -> bool:
-    """Whether what is made of the number is the same of 0 and of 0.0: it is divided, compared or formatted."""
+def _is_alike(flow: Flow, module: Module, number: ast.expr, seen: frozenset[Callee] = frozenset()) -> bool:
+    """Whether what is made of the number is the same of 0 and of 0.0: it is divided, compared or formatted.
+
+    What a function returns is so where each of its callers makes the same of it.
+    """
     parent = module.parent(number)
     match parent:
         case ast.BinOp(op=ast.Div()) | ast.AugAssign(op=ast.Div()) | ast.Compare():
             return True
         case ast.BinOp(left, ast.Mult(), right) if (factor := _factor(right if left is number else left)) is not None:
-            return isinstance(factor, float) or _is_alike(module, parent)
+            return isinstance(factor, float) or _is_alike(flow, module, parent, seen)
+        case ast.Return():
+            return _is_alike_for_callers(flow, module, number, seen)
+        case ast.Tuple() if isinstance(module.parent(parent), ast.Return):
+            return _is_alike_for_callers(flow, module, number, seen)
         case ast.BinOp(left, ast.Pow(), right) if left is number:
             return _is_fraction(right)
         case ast.FormattedValue(format_spec=ast.JoinedStr([ast.Constant(str(text))])):
@@ -384,6 +393,44 @@ def _is_alike(module: Module, number: ast.expr) -> bool:
         case ast.Call(ast.Attribute(ast.Constant(str(text)), "format"), arguments) if number in arguments:
             return _writes_alike(_FORMATS, text.replace("{{", ""), arguments.index(number))
     return False
+
+
+def _is_alike_for_callers(flow: Flow, module: Module, number: ast.expr, seen: frozenset[Callee]) -> bool:
+    """Whether all callers of the function make the same of what it returns, be it 0 or 0.0: alone, or in a tuple."""
+    function, parent = module.function(number), module.parent(number)
+    if function is None or function in seen or flow.escapes(function) or not isinstance(function, ast.FunctionDef):
+        return False
+    items = parent.elts if isinstance(parent, ast.Tuple) else None
+    calls, seen = flow.callers(function), seen | {function}
+    return bool(calls) and all(_is_result_alike(flow, call, number, items, seen) for call in calls)
+
+
+def _is_result_alike(
+    flow: Flow, call: ast.Call, number: ast.expr, items: list[ast.expr] | None, seen: frozenset[Callee]
+) -> bool:
+    module = module_of(flow, call)
+    match module.parent(call):
+        case ast.Assign([ast.Tuple(names)]) if items is not None and len(names) == len(items):
+            name = names[items.index(number)]
+        case ast.Assign([ast.Name() as name]) if items is None:
+            pass
+        case _:
+            return items is None and _is_alike(flow, module, call, seen)
+    scope = module.function(call)
+    if not isinstance(name, ast.Name) or any(name.id in each.names for each in module.nodes(ast.Global, ast.Nonlocal)):
+        return False
+    binding = targets(module.tree if scope is None else scope)
+    for each in module.nodes(ast.Name):
+        if each.id != name.id or isinstance(each.ctx, ast.Store):
+            continue
+        there = module.function(each)
+        if there is scope:
+            bound = binding.of(each)
+            if (bound is None or name in bound) and not _is_alike(flow, module, each, seen):
+                return False
+        elif name.id not in bound_names(there or module.tree) and (scope is None or scope in module.ancestors(each)):
+            return False
+    return True
 
 
 def _factor(node: ast.expr) -> int | float | None:
