@@ -141,7 +141,7 @@ class Deferral:
         contents = [content(self.flow, each.module, each.tensor) for each in self.readings]
         is_known = all(each is not None and not each.narrow for each in contents)
         if any(map(decayed, total.additions)):
-            return self._why_cut() or total.why_told_apart()
+            return self._why_cut() or total.why_told_apart(self.flow)
         if not is_known or len(found) > 1 or (True in found and total.starts != {Held.INTEGER}):
             text = f"whether '{total.name}' is a sum of integers or of floats is not known ({HERE}):"
             return Reason("unknown-number", text, (at(module, total.additions[0]),), remedy="start it from 0.0")
