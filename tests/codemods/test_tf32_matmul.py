@@ -205,6 +205,10 @@ PRECISE = {
         "from torchdiffeq import odeint\n" + MODEL + TRAIN + "odeint(model, torch.ones(1), torch.ones(2))\n",
         "torchdiffeq.odeint() solves to a tolerance that TF32 may not reach (line 10)",
     ),
+    "a density": (
+        MODEL + TRAIN + "def flow(x):\n    log_det = model(x).sum(-1)\n    return x, log_det\nflow(x)\n",
+        "'log_det' is part of a density, which needs all digits (line 10)",
+    ),
     "a comparison": (
         MODEL + TRAIN + "assert torch.allclose(torch.eye(3), torch.eye(3))\n",
         "torch.allclose() compares numbers closely (line 9)",
@@ -249,6 +253,18 @@ def test_functions_of_other_modules_count_where_they_are_called(*, is_called: bo
 
     assert isinstance(result, Rewrite)
     assert [site.code for site in result.sites] == ["needs-precision" if is_called else ""]
+
+
+def test_what_a_unit_test_compares_says_nothing_of_the_script() -> None:
+    checks = "import unittest\nimport torch\nimport main\n\ndef test_it():\n    assert torch.allclose(main.x, main.x)\n"
+    settings = Settings(frozenset({"tf32-matmul"}), Promise.TRAINING)
+
+    (result, _) = rewrite_project(
+        [Text("main.py", IMPORTS + MODEL + TRAIN, settings, "main"), Text("checks.py", checks, settings, "checks")]
+    )
+
+    assert isinstance(result, Rewrite)
+    assert [site.code for site in result.sites] == [""]
 
 
 def test_determinism_is_no_obstacle() -> None:

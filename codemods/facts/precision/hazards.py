@@ -14,6 +14,7 @@ from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import unparsed
 from codemods.dataflow.values import Container, External, Instance, Made, Tensor, class_of, library_names
 from codemods.facts.models.layers import Model
+from codemods.facts.precision.densities import log_determinants
 from codemods.facts.precision.gram import expanded_distances, is_gram, products
 from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Reason, at
@@ -129,6 +130,8 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
             if isinstance(scaled.op, ast.MatMult) and may_be_made(reach.flow):
                 yield Hazard(where, scaled, f"{where.code(scaled)} {_OF_SPARSE}")
         yield from _of_comparisons(where, node)
+        for bound in log_determinants(node):
+            yield Hazard(where, bound, f"'{bound.id}' {_OF_DENSITIES}", remedy=_WITHOUT_AUTOCAST)
         for each in (*own(node, ast.Yield), *own(node, ast.YieldFrom)):
             yield Hazard(where, each, "a generator would leave autocast on for the code that consumes it")
 
@@ -172,6 +175,7 @@ def _of_comparisons(where: Module, node: ast.AST) -> Iterator[Hazard]:
             yield Hazard(where, compared, f"{where.code(compared)} {_ASKS_FOR_BITS}", remedy=_ASK_THE_DEVICE)
 
 
+_OF_DENSITIES = "is part of a density, of which 16 bits leave too few digits:"
 _GRAM = "sums over all positions (a Gram matrix), which 16 bits do not hold:"
 _EXPANDED = "is part of an expanded distance, a small difference of large numbers, which 16 bits do not hold:"
 _DISTANCES = "torch.cdist computes distances in 32 bits"

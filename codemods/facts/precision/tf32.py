@@ -14,6 +14,7 @@ from codemods.facts.devices.cuda_use import located
 from codemods.facts.devices.devices import branches, for_cuda
 from codemods.facts.models.layers import FUNCTIONAL_CONVOLUTIONS, Model
 from codemods.facts.precision.bootstrap import bootstrapped
+from codemods.facts.precision.densities import log_determinants
 from codemods.facts.precision.gram import expanded_distances
 from codemods.facts.precision.presence import mixed_precision_by_default, other_precision_by_default
 from codemods.facts.precision.script_hazards import line_search
@@ -167,7 +168,17 @@ def why_precise(script: Script) -> Reason | None:
                 f"{module.code(distance)} is part of an expanded distance, a small difference of large numbers ({HERE})"
             )
             return Reason("needs-precision", text, (at(module, distance),))
-    return _why_bootstrapped(script)
+    return _why_of_density(script) or _why_bootstrapped(script)
+
+
+def _why_of_density(script: Script) -> Reason | None:
+    for module in script.modules:
+        for function in module.nodes(ast.FunctionDef):
+            bound = next(log_determinants(function), None)
+            if bound is not None and script.may_run(module, bound):
+                text = f"'{bound.id}' is part of a density, which needs all digits ({HERE})"
+                return Reason("needs-precision", text, (at(module, bound),))
+    return None
 
 
 def _needs_precision(script: Script, call: ast.Call) -> str | None:
