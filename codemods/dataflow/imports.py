@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import names
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Module
 
 _BY_NAME = frozenset({"import_module", "__import__"})
+_RUNNERS = frozenset({"pytest", "unittest"})
+_AMONG_TESTS = re.compile(r"(^|[/\\])tests?[/\\](.*[/\\])?test_[^/\\]*\.py$")
 
 
 class Imports(Heap):
@@ -35,12 +38,15 @@ class Imports(Heap):
     def together(self, module: Module, scripts: Sequence[Module]) -> tuple[Module, ...]:
         """The modules that may run in one process with this one: of each script that imports it, all that it imports.
 
+        Unit tests try out what other scripts are for: what they import besides says nothing of these.
+
         Args:
             module: The module.
             scripts: The modules that are run.
         """
-        reached = (self._imported_by(each) for each in scripts)
-        found = set().union(*(each for each in reached if module in each)) or self._imported_by(module)
+        importing = [each for each in scripts if module in self._imported_by(each)]
+        programs = [each for each in importing if each is module or not is_test_file(each)] or importing
+        found = set().union(*map(self._imported_by, programs)) or self._imported_by(module)
         return tuple(each for each in self.modules if each in found)
 
     @lasting
@@ -164,3 +170,12 @@ def _with_parents(name: str) -> Iterator[str]:
     while name:
         yield name
         name = name.rpartition(".")[0]
+
+
+@lasting
+def is_test_file(module: Module) -> bool:
+    """Whether a test runner collects the module: it imports one and has tests, or lies where tests do."""
+    imported = {each.name.partition(".")[0] for node in module.nodes(ast.Import) for each in node.names}
+    imported |= {(node.module or "").partition(".")[0] for node in module.nodes(ast.ImportFrom) if not node.level}
+    has_tests = any(each.name.startswith("test") for each in module.nodes(ast.FunctionDef))
+    return has_tests and (not imported.isdisjoint(_RUNNERS) or _AMONG_TESTS.search(module.path) is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.imports import is_test_file
 from codemods.dataflow.names import words
 from codemods.dataflow.values import (
     ANY,
@@ -364,6 +365,12 @@ def _not_followed(_: Flow, node: ast.Call, __: Arguments) -> Values:
     return unknown(f"{ast.unparse(node.func)}() is not followed")
 
 
+def _mock(flow: Flow, node: ast.Call, _: Arguments) -> Values:
+    """Of a unit test's mock nothing is known, and nothing said: it stands for what others pass."""
+    is_test = any(module.holds(node) and is_test_file(module) for module in flow.modules)
+    return NOTHING if is_test else unknown(f"{ast.unparse(node.func)}() is a mock")
+
+
 SYNCHRONIZES = words("torch.nn.SyncBatchNorm.convert_sync_batchnorm apex.parallel.convert_syncbn_model")
 """What puts batch norms into a model that gather from all processes; their numbers have the formats of the others."""
 
@@ -399,6 +406,7 @@ FUNCTIONS: dict[str, Callable[[Flow, ast.Call, Arguments], Values]] = {
     "builtins.int": _int,
     **dict.fromkeys((f"builtins.{name}" for name in words("max min abs round pow")), _aggregate),
     "builtins.sum": _sum,
+    **dict.fromkeys((f"unittest.mock.{name}" for name in words("AsyncMock MagicMock Mock NonCallableMock")), _mock),
     **dict.fromkeys((f"builtins.{name}" for name in words("eval exec globals locals")), _not_followed),
 }
 """What each returns, by its name, of the values that it is given."""
