@@ -9,8 +9,9 @@ from codemods.dataflow.imports import computed_imports
 from codemods.dataflow.names import decorators
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
-from codemods.dataflow.values import External, Instance, Unknown, class_of
+from codemods.dataflow.values import External, Instance, Unknown, class_of, library_names
 from codemods.facts.reason import at
+from codemods.library.processes import starts_training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,9 +51,16 @@ def around(
                 seen.add(above)
                 for place in places_that_run(flow, above):
                     if given is None or may_give(flow, above, node, place, given):
-                        yield from around(flow, module_of(flow, place), place, seen, given)
+                        outer = around(flow, module_of(flow, place), place, seen, given)
+                        is_apart = _starts_process(flow, place)
+                        yield from (each for each in outer if not (is_apart and isinstance(each[0], REPEATING)))
             return
         below = above
+
+
+def _starts_process(flow: Flow, place: ast.expr) -> bool:
+    """Whether the function runs in a process of its own there: a loop that starts several runs it once in each."""
+    return isinstance(place, ast.Call) and any(starts_training(each) for each in library_names(flow.values(place.func)))
 
 
 def may_give(flow: Flow, function: Callee, node: ast.AST, place: ast.expr, value: Value) -> bool:

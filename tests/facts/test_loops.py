@@ -24,6 +24,9 @@ def mark(text: str, **others: str) -> tuple[Script, Module, ast.Name]:
     raise AssertionError(text)
 
 
+PROCESS = "from torch.multiprocessing import Process\n"
+
+
 @pytest.mark.parametrize(
     ("text", "loop"),
     [
@@ -42,6 +45,30 @@ def mark(text: str, **others: str) -> tuple[Script, Module, ast.Name]:
             id="a property",
         ),
         pytest.param("y = [MARK for i in x]", None, id="a comprehension is no loop"),
+        pytest.param(f"{PROCESS}def f():\n    MARK\nfor i in x:\n    Process(target=f).start()", None, id="processes"),
+        pytest.param(
+            f"{PROCESS}def f():\n    for i in x:\n        MARK\nfor i in x:\n    Process(target=f).start()",
+            "For",
+            id="a loop within a process",
+        ),
+        pytest.param(
+            f"{PROCESS}def f():\n    MARK\ndef g():\n    for i in x:\n        f()\nfor i in x:\n    Process(target=g).start()",
+            "For",
+            id="a loop that a process runs",
+        ),
+        pytest.param(
+            f"{PROCESS}def f():\n    MARK\ndef g():\n    f()\nfor i in x:\n    Process(target=g).start()",
+            None,
+            id="a function that a process calls",
+        ),
+        pytest.param(
+            f"{PROCESS}def f():\n    MARK\nfor i in x:\n    f()\n    Process(target=f).start()", "For", id="called, too"
+        ),
+        pytest.param(
+            "from threading import Thread\ndef f():\n    MARK\nfor i in x:\n    Thread(target=f).start()",
+            "For",
+            id="threads",
+        ),
     ],
 )
 def test_the_loop_around(text: str, loop: str | None) -> None:
