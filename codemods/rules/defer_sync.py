@@ -280,6 +280,7 @@ def _as_sums(script: Script, deferral: Deferral) -> Iterator[Edit]:
     places = {module.statement(each.node) for each in deferral.readings}
     is_alike = all(is_without_dimensions(script.flow, module, each.tensor) for each in deferral.readings)
     is_one = len(places) == 1 and not total.is_inner
+    places |= {module.statement(each) for each in deferral.named}
     if (is_alike or is_one) and not any(_is_inference(total, each) for each in places):
         return
     for statement in total.additions:

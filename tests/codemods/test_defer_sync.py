@@ -58,6 +58,27 @@ SUMS = {
         "s = float(s)\nreturn s",
     ),
     "a loss": ("s = 0.0", "s += loss.item()", "return s", "s += loss.detach().double()", "s = float(s)\nreturn s"),
+    "a loss that has a name of its own": (
+        "s = 0.0",
+        "v = loss.item()\ns += v",
+        "return s",
+        "v = loss.detach().double()\ns += v",
+        "s = float(s)\nreturn s",
+    ),
+    "a count that has a name of its own": (
+        "s = 0",
+        "v = (out.argmax(1) == y).sum().item()\ns += 2 * v",
+        "return s",
+        "v = (out.argmax(1) == y).sum()\ns += 2 * v",
+        "s = int(s)\nreturn s",
+    ),
+    "a share that has a name of its own": (
+        "s = 0.0",
+        "v = (out.argmax(1) == y).sum().item() / len(y)\ns += v",
+        "return s",
+        "v = (out.argmax(1) == y).sum().double() / len(y)\ns += v",
+        "s = float(s)\nreturn s",
+    ),
     "a loss, weighted by the size of its batch": (
         "s = 0.0",
         "s += loss.item() * x.size(0)",

@@ -17,6 +17,7 @@ from codemods.facts.loops import module_of, repeats
 from codemods.facts.models.scripted_code import may_be_scripted
 from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.added_by_name import named
 from codemods.facts.training.apart import other_device, why_apart
 from codemods.facts.training.deferred_copies import Copy, DeferredCopy, copied
 from codemods.facts.training.deferred_lists import DeferredList
@@ -294,7 +295,11 @@ class _Iteration:
             return DeferredTensor(self._flow, total, readings, self.script, total.made)
         if all(isinstance(each, Copy) for each in readings):
             return DeferredCopy(self._flow, total, readings)
-        return (DeferredList if appended(total.additions[0]) else Deferral)(self._flow, total, readings)
+        if appended(total.additions[0]):
+            return DeferredList(self._flow, total, readings)
+        by_name = [named(self.loop, each) for each in readings]
+        given = {each.read: each.given for each in by_name if each is not None and each.total == total.name}
+        return Deferral(self._flow, total, readings, named=given)
 
     def _why_not(self, deferral: Deferral) -> Reason | None:
         """What speaks against one of them."""
@@ -323,6 +328,8 @@ class _Iteration:
                 name = unparsed(item[0].value)
                 by_name.setdefault(name, []).append(one)
                 makers[name] = made
+            elif (by := named(self.loop, one)) is not None and not isinstance(one, Copy):
+                by_name.setdefault(by.total, []).append(one)
             else:
                 others.append(one)
         return [(self._total(name, makers.get(name)), readings) for name, readings in by_name.items()], others

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.totals import Held, Total, added, decayed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
@@ -43,6 +43,8 @@ class Deferral:
     flow: Flow
     total: Total
     readings: tuple[Reading, ...]
+    named: Mapping[ast.Name, ast.expr] = field(default_factory=dict, kw_only=True)
+    """What is added by a name that has no other use: where the name is read, and what it was given."""
 
     @cached_property
     def has_floats(self) -> bool:
@@ -54,10 +56,17 @@ class Deferral:
     @property
     def rounds_otherwise(self) -> bool:
         """Whether a device may round what is added otherwise in the last bit: it is divided, or squared."""
-        return any(isinstance(each, (ast.Div, ast.Pow)) for one in self.readings for each in _operators(one))
+        return any(isinstance(each, (ast.Div, ast.Pow)) for one in self.readings for each in self._operators(one))
+
+    def _operators(self, one: Reading) -> Iterator[ast.operator]:
+        """The operators that are applied to the number that is read, until it is added."""
+        yield from _operators(one.module, one.node)
+        for name, given in self.named.items():
+            if one.node in walk(given):
+                yield from _operators(one.module, name)
 
     def _is_integral(self, one: Reading) -> bool:
-        if any(isinstance(each, ast.Div) for each in _operators(one)):
+        if any(isinstance(each, ast.Div) for each in self._operators(one)):
             return False
         found = content(self.flow, one.module, one.tensor)
         return found is not None and not found.floats and not found.narrow
@@ -100,6 +109,8 @@ class Deferral:
         module = self.total.module
         if any(each.node is node for each in self.readings):
             return None
+        if isinstance(node, ast.Name) and node in self.named:
+            return self._why_inexact(self.named[node])
         if not self._has_readings(node):
             if is_number(self.flow, module, node):
                 return None
@@ -121,7 +132,8 @@ class Deferral:
         return needed(module, node, f"'{unparsed(node)}' is computed of it on the host")
 
     def _has_readings(self, node: ast.expr) -> bool:
-        return any(each.node in walk(node) for each in self.readings)
+        inside = walk(node)
+        return any(each.node in inside for each in self.readings) or not self.named.keys().isdisjoint(inside)
 
     def _why_read(self) -> Reason | None:
         """Why the loop needs the sum in each pass."""
@@ -160,12 +172,13 @@ class Deferral:
 
     def _adds_integers(self) -> bool:
         """Whether what is added besides the readings, or multiplies them, is integers."""
-        readings = {each.node for each in self.readings}
+        readings: set[ast.expr] = {each.node for each in self.readings}
+        readings |= {name for name, given in self.named.items() if _is_integer(self.flow, given, readings)}
         pairs = [added(each) for each in self.total.additions]
         return all(_is_integer(self.flow, pair[1], readings) for pair in pairs if pair is not None)
 
 
-def _is_integer(flow: Flow, node: ast.expr, readings: set[ast.Call]) -> bool:
+def _is_integer(flow: Flow, node: ast.expr, readings: set[ast.expr]) -> bool:
     if node in readings:
         return True
     match node:
@@ -185,9 +198,9 @@ def _is_integer(flow: Flow, node: ast.expr, readings: set[ast.Call]) -> bool:
     )
 
 
-def _operators(one: Reading) -> Iterator[ast.operator]:
-    """The operators of the statement that are applied to the number that is read."""
-    around = itertools.takewhile(lambda each: not isinstance(each, ast.stmt), one.module.ancestors(one.node))
+def _operators(module: Module, node: ast.expr) -> Iterator[ast.operator]:
+    """The operators of the statement that are applied to a number."""
+    around = itertools.takewhile(lambda each: not isinstance(each, ast.stmt), module.ancestors(node))
     return (each.op for each in around if isinstance(each, ast.BinOp))
 
 

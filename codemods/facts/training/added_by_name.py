@@ -1,0 +1,61 @@
+"""Which number is given a name for a sum alone: ``value = loss.item()``, of which only ``total += value`` makes use?"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from codemods.dataflow.names import bound_names, declared_outer
+from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.facts.models.local_steps import writes_into
+from codemods.facts.reaching import reaching
+from codemods.facts.training.totals import added
+
+if TYPE_CHECKING:
+    from codemods.dataflow.source import Module
+    from codemods.facts.devices.readings import Reading
+    from codemods.facts.training.totals import Loop
+
+
+class Named(NamedTuple):
+    """What is added to a sum by a name."""
+
+    total: str
+    """The sum."""
+    read: ast.Name
+    """Where the name is read, once."""
+    given: ast.expr
+    """What it holds there."""
+
+
+def named(loop: Loop, one: Reading) -> Named | None:
+    """The sum to which a name adds what is read from the device; None where the name has any other use.
+
+    Nor may anything in the loop write into the tensor, as the name would hold what is written.
+    """
+    module, statement = one.module, one.module.statement(one.node)
+    if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
+        return None
+    target, value = statement.targets[0], statement.value
+    if not isinstance(target, ast.Name) or _is_seen_elsewhere(module, target):
+        return None
+    found = reaching(module.function(statement) or module.tree)
+    readers = found.readers(value)
+    if len(readers) != 1 or found.given(readers[0]) != [value] or readers[0] not in walk(loop):
+        return None
+    pair = added(module.statement(readers[0]))
+    if pair is None or pair[0] == target.id or readers[0] not in walk(pair[1]):
+        return None
+    names = {each.id for each in walk(one.tensor) if isinstance(each, ast.Name)}
+    if any(writes_into(each, name) for each in walk(loop) for name in names):
+        return None
+    return Named(pair[0], readers[0], value)
+
+
+def _is_seen_elsewhere(module: Module, name: ast.Name) -> bool:
+    """Whether another function may read the name, or write to it."""
+    function = module.function(name)
+    if isinstance(function, FUNCTIONS) and name.id in declared_outer(function):
+        return True
+    others = {module.function(each) for each in module.nodes(ast.Name) if each.id == name.id} - {function}
+    return any(name.id not in bound_names(each or module.tree) for each in others)
