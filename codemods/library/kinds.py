@@ -18,6 +18,7 @@ from codemods.dataflow.values import (
     Made,
     Method,
     Partial,
+    Tensor,
     Value,
     Values,
     class_of,
@@ -273,6 +274,8 @@ def described(value: Value) -> str:
         return f"an object of class {value.of.name}"
     if isinstance(value, Function) and value.name:
         return value.name if value.name.startswith("a ") else f"the function {value.name}()"
+    if isinstance(value, Tensor):
+        return "a tensor"
     return _as_imported(value.name) if isinstance(value, (External, Choice, Partial)) else "a value"
 
 

@@ -9,7 +9,7 @@ from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
-from codemods.facts.models.stepped import stepped
+from codemods.facts.models.stepped import given_parameters, stepped
 from codemods.facts.reason import Reason
 from codemods.facts.training.fusing import may_be_scaled, named_form, why_form_unknown, why_not_fused
 from codemods.library.fused import FORMS, FUSED, TAKES_THE_HOST
@@ -148,7 +148,8 @@ for epoch in range(10):
             return self.left(module, call, reason)
         found = stepped(script, made)
         if isinstance(found, Reason):
-            return self.left(module, call, found)
+            few = worth(script).why_few_written(given_parameters(call)) if self.is_weighed else None
+            return self.left(module, call, few or found)
         in_vain = worth(script).why_fused_in_vain(found.models) if self.is_weighed else None
         if in_vain is not None:
             return self.left(module, call, in_vain)

@@ -283,7 +283,7 @@ LEFT = {
     ),
     "a tensor is stepped, too": (
         MODEL + "weight = torch.zeros(1, requires_grad=True)\noptimizer = optim.Adam([*model.parameters(), weight])\n",
-        "not all that it steps is known to be parameters of models: it is given a value",
+        "not all that it steps is known to be parameters of models: it is given a tensor",
     ),
     "a checkpoint is loaded into it": (
         MODEL + ADAM + 'optimizer.load_state_dict(torch.load("last.pt"))\n',
@@ -409,6 +409,28 @@ def test_few_tensors_do_not_pay(layers: str, *, is_weighed: bool, is_written: bo
     result = rewrite("train.py", text, Settings(frozenset({rule}), Promise.TRAINING, choices=choices))
 
     assert [site.code for site in result.sites] == ["" if is_written else "never-pays-back"]
+
+
+@pytest.mark.parametrize(
+    ("given", "because"),
+    [
+        pytest.param("[scale]", "it steps one tensor, which takes few launches anyway", id="one"),
+        pytest.param("[scale, nn.Parameter(x)]", "it steps 2 tensors, which takes few launches anyway", id="two"),
+        pytest.param(
+            "[scale] * 9", "not all that it steps is known to be parameters of models: it is given a", id="many"
+        ),
+    ],
+)
+def test_tensors_that_are_listed_are_few(given: str, because: str) -> None:
+    text = (
+        f"{IMPORTS}{MODEL}x = torch.ones(2, device='cuda')\nscale = torch.zeros(1, requires_grad=True, device='cuda')\n"
+    )
+    rule = FusedOptimizer.name()
+    settings = Settings(frozenset({rule}), Promise.TRAINING, choices=Choices(weighed=frozenset({rule})))
+
+    result = rewrite("train.py", f"{text}optimizer = optim.Adam({given})\n{TRAIN}", settings)
+
+    assert [site.message.startswith(because) for site in result.sites] == [True]
 
 
 TRAINER = """\

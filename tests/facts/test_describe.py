@@ -22,7 +22,7 @@ HEAD = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoa
             "optimizer = torch.optim.SGD([torch.zeros(3)], lr=1)",
             [
                 "optimizer: torch.optim.SGD",
-                "parameters: not all that it steps is known to be parameters of models: it is given a value",
+                "parameters: not all that it steps is known to be parameters of models: it is given a tensor",
             ],
             id="an optimizer",
         ),

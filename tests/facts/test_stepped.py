@@ -327,3 +327,45 @@ def test_what_an_option_is_given_that_the_user_omits(text: str, found: str | Non
     asked = said.test if isinstance(said, Stepped) else None
 
     assert asked == (found or "next(model.parameters()).is_cuda")
+
+
+AGENT = """\
+class {name}:
+    def __init__(self, device):
+        self.device = device
+        self.first = Twin().to(device)
+        self.second = Twin().to(self.device)
+        self.optimizer = optim.SGD([*self.first.one.parameters(), *self.second.other.parameters()], lr=0.1)
+"""
+TWIN = """\
+class Twin(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(1, 2), nn.Linear(1, 2)
+"""
+
+
+def test_other_functions_move_other_models_of_the_class() -> None:
+    chosen = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+    agent = AGENT.replace("Twin().to(device)", "Twin().to(self.device)")
+    imports = f"{IMPORTS}from twins import Twin\n"
+    found = of_last(
+        f"from twins import Twin\nimport other\n{agent.format(name='Agent')}Agent({chosen})\n",
+        twins=f"{IMPORTS}{TWIN}",
+        other=f"{imports}{agent.format(name='Other')}Other({chosen})\n",
+    )
+
+    assert isinstance(found, Stepped)
+    assert found.test == 'self.device.type == "cuda"'
+
+
+def test_another_model_does_not_say_where_a_model_is() -> None:
+    code = (
+        f"{TWIN}def place(model, where):\n    return model.to('cuda:0' if where else 'cpu')\n"
+        "one = nn.Linear(1, 2).cuda()\nother = place(nn.Linear(1, 2), unknown)\n"
+        "optimizer = optim.SGD([*one.parameters(), *other.parameters()], lr=0.1)\n"
+    )
+    found = of_last(code)
+
+    assert isinstance(found, Stepped)
+    assert found.test == "next(other.parameters()).is_cuda"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import in_order, without_none
+from codemods.dataflow.values import Tensor, in_order, without_none
 from codemods.facts.cost.constants import Constants
 from codemods.facts.cost.lengths import Lengths
 from codemods.facts.cost.networks import Networks
@@ -25,7 +26,7 @@ from codemods.library.costs import (
     SAVED_BY_COMPILING,
     START_OF_COMPILED,
 )
-from codemods.library.kinds import Kind, kind
+from codemods.library.kinds import Kind, is_parameter, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -177,6 +178,19 @@ class Worth:
             return None
         text = f"it steps at most {tensors} tensors, which takes few launches anyway"
         return Reason(_CODE, text, remedy=_WHATEVER)
+
+    def why_few_written(self, given: ast.expr | None) -> Reason | None:
+        """The same of tensors that the call of the optimizer lists: ``[self.log_alpha]``, ``[scale, shift]``."""
+        if not isinstance(given, (ast.List, ast.Tuple)) or not 0 < len(given.elts) < FEW_TENSORS:
+            return None
+        flow = self.script.flow
+        listed = [flow.values(each) for each in given.elts]
+        if not all(
+            some and all(isinstance(each, Tensor) or is_parameter(flow, each) for each in some) for some in listed
+        ):
+            return None
+        many = "one tensor" if len(listed) == 1 else f"{len(listed)} tensors"
+        return Reason(_CODE, f"it steps {many}, which takes few launches anyway", remedy=_WHATEVER)
 
     def why_without_workers(self, loader: Loader) -> Reason | None:
         """Why workers take longer to start than they save; None where they may not, or that is not known."""

@@ -166,7 +166,7 @@ def _test(script: Script, made: Construction, model: Value, place: ast.stmt) -> 
         return Reason("moved-later", text, (place_of,), "move the model after that")
     if any(each.device.names & _OTHERS for each in before):
         return Reason("other-accelerator", "its model may be on an accelerator that is not CUDA")
-    return _said(script, made, before, place)
+    return _said(script, made, model, before, place)
 
 
 def _moves(script: Script, model: Value) -> Iterator[Transfer]:
@@ -280,28 +280,40 @@ def _is_as_given(module: Module, function: ast.FunctionDef, name: ast.Name) -> b
     return name.id in signature(function).names and not others
 
 
-def _said(script: Script, made: Construction, before: Sequence[Transfer], place: ast.stmt) -> _Test | Reason:
-    """How the place can say whether what was moved is on CUDA."""
-    said = {_test_of(script, each, made.module, place) for each in before}
-    (only,) = said if len(said) == 1 else (None,)
-    if only is not None:
-        return _Test(only)
+def _said(
+    script: Script, made: Construction, model: Value, before: Sequence[Transfer], place: ast.stmt
+) -> _Test | Reason:
+    """How the place can say whether what was moved is on CUDA.
+
+    What moves a model beside its optimizer moves this one; other functions may do so with another of its kind.
+    """
     module = made.module
-    receiver = next((each for each in _named_beside(script, made) if _is_known_at(script, module, each, place)), None)
+    function = module.function(place)
+    beside = [each for each in before if each.module is module and module.function(each.call) is function]
+    for some in (before, beside):
+        said = {_test_of(script, each, module, place) for each in some}
+        (only,) = said if len(said) == 1 else (None,)
+        if only is not None:
+            return _Test(only)
+    named = _named_beside(script, made, model)
+    receiver = next((each for each in named if _is_known_at(script, module, each, place)), None)
     if receiver is None:
         text = f"whether its model is on CUDA cannot be said where it is made ({HERE})"
         return Reason("no-name", text, (at(before[-1].module, before[-1].call),))
     return _Test(f"next({module.code(receiver)}.parameters()).is_cuda")
 
 
-def _named_beside(script: Script, made: Construction) -> Iterator[ast.expr]:
-    """What the script calls the models whose parameters it asks for, in the call and then in its function."""
+def _named_beside(script: Script, made: Construction, model: Value) -> Iterator[ast.expr]:
+    """What the script calls the model where it asks for parameters, in the call and then in its function."""
+    owners = (model, *_owners(script, model))
+    # `self` is any object of its class.
+    same = {*owners, *(Instance(each.name, None, each.of) for each in owners if isinstance(each, Instance))}
     module, function = made.module, made.module.function(made.call)
     beside = (each for each in module.nodes(ast.Attribute) if module.function(each) is function)
     inside = (each for each in walk(made.call) if isinstance(each, ast.Attribute))
     for attribute in (*inside, *beside):
         is_asked = attribute.attr in _ASKING and _is_dotted_name(attribute.value)
-        if is_asked and any(kind(script.flow, each) is Kind.MODEL for each in script.flow.values(attribute.value)):
+        if is_asked and not same.isdisjoint(script.flow.values(attribute.value)):
             yield attribute.value
 
 
