@@ -135,13 +135,14 @@ _NO_GRADIENTS = frozenset({"torch.no_grad", "torch.inference_mode"})
 
 
 def switches_gradients_off(flow: Flow, node: ast.AST) -> bool:
-    """Whether it is a ``with torch.no_grad():``, or a function decorated with it."""
+    """Whether it is surely a ``with torch.no_grad():``, or a function decorated with it: not only ``if not train``."""
     switches: list[ast.expr] = []
     if isinstance(node, (ast.With, ast.AsyncWith)):
         switches = [each.context_expr for each in node.items]
     elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         switches = node.decorator_list
-    return any(value.name in _NO_GRADIENTS for each in switches for value in flow.values(each))
+    values = map(flow.values, switches)
+    return any(each and all(value.name in _NO_GRADIENTS for value in each) for each in values)
 
 
 def is_model_call(flow: Flow, call: ast.Call) -> bool:

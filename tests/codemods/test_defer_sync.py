@@ -406,6 +406,17 @@ PLACES = {
         "        s += F.cross_entropy(model(x), y, reduction='sum').double()  # summed\n    s = float(s)\n    return s\n"
         "print(test())\n",
     ),
+    "with gradients, where it trains": (
+        "def run(train):\n    s = 0.0\n    with torch.enable_grad() if train else torch.no_grad():\n"
+        "        for x, y in batches:\n            loss = criterion(model(x.to(device)), y.to(device))\n"
+        "            if train:\n                loss.backward()\n            s += loss.item()\n    return s\n"
+        "print(run(True), run(False))\n",
+        "def run(train):\n    s = 0.0\n    with torch.enable_grad() if train else torch.no_grad():\n"
+        "        for x, y in batches:\n            loss = criterion(model(x.to(device)), y.to(device))\n"
+        "            if train:\n                loss.backward()\n            s += loss.detach().double()\n"
+        "        s = float(s)\n    return s\n"
+        "print(run(True), run(False))\n",
+    ),
     "within a with": (
         "def test():\n    s, n = 0.0, 0\n    with torch.no_grad():\n        for x, y in batches:\n"
         "            n += model(x.to(device)).argmax(1).eq(y.to(device)).sum().item()\n\n    print(n)\ntest()\n",

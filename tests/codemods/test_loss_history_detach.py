@@ -123,6 +123,18 @@ def test_what_is_kept_is_detached(before: str, kept: str, detached: str, after: 
     assert run_script(new) == run_script(old)
 
 
+@pytest.mark.parametrize(
+    "switch", ["torch.set_grad_enabled(train)", "torch.enable_grad() if train else torch.no_grad()"]
+)
+def test_a_sum_of_losses_that_have_graphs_while_it_trains(switch: str) -> None:
+    before = (
+        f"{HEAD}def run(train):\n    total = 0\n    for x in loader:\n        with {switch}:\n"
+        "            loss = criterion(model(x), torch.ones(len(x), 1))\n            total += loss\n"
+        "        if train:\n            loss.backward()\n    return total.item()\n\nprint(run(True), run(False))\n"
+    )
+    check_rewrites(LossHistoryDetach, before, before.replace("total += loss", "total += loss.detach()"))
+
+
 def test_a_sum_that_is_returned_and_written_as_a_number() -> None:
     text = function("print(f'{train():.9f}')")
 

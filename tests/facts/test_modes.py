@@ -107,6 +107,24 @@ def test_what_optimizers_and_loss_scalers_have_too_makes_no_model(use: str) -> N
     assert not modes.calls(call)
 
 
+@pytest.mark.parametrize(
+    ("switch", "expected"),
+    [
+        pytest.param("torch.no_grad()", False, id="off"),
+        pytest.param("torch.set_grad_enabled(False)", False, id="off, as it is written"),
+        pytest.param("torch.no_grad() if X else torch.inference_mode()", False, id="off in two ways"),
+        pytest.param("torch.set_grad_enabled(X)", True, id="the script decides"),
+        pytest.param("torch.enable_grad() if X else torch.no_grad()", True, id="the script chooses"),
+        pytest.param("open('log')", True, id="no switch"),
+    ],
+)
+def test_what_may_run_with_gradients(switch: str, *, expected: bool) -> None:
+    found = script(f"{HEAD}with {switch}:\n    model(x)\n")
+    call = found.module.tree.body[-1].body[0].value  # type: ignore[attr-defined]
+
+    assert Modes(found.flow, found.flow.modules).may_have_gradients(found.module, call) is expected
+
+
 def is_without(code: str) -> bool:
     found = script(HEAD + code)
     call = found.module.tree.body[-1].body[0].value  # type: ignore[attr-defined]

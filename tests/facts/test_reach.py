@@ -83,6 +83,8 @@ def test_the_code_is_told_with_its_module() -> None:
         ("with open('f') as f, torch.no_grad():\n    pass", True),
         ("@torch.no_grad()\ndef f():\n    pass", True),
         ("with torch.enable_grad():\n    pass", False),
+        ("with torch.no_grad() if X else torch.inference_mode():\n    pass", True),
+        ("with torch.no_grad() if X else torch.enable_grad():\n    pass", False),
         ("def f():\n    pass", False),
         ("torch.no_grad()", False),
     ],

@@ -104,7 +104,7 @@ class GraphUses:
                 return False
             if self.modes.runs_without(call):
                 return False
-        return not self.modes.without_gradients(module_of(self.flow, call), call)
+        return self.modes.may_have_gradients(module_of(self.flow, call), call)
 
     @cached_property
     def _running_models(self) -> frozenset[Callee]:

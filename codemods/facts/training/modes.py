@@ -143,9 +143,27 @@ class Modes:
     def without_gradients(self, module: Module, node: ast.AST) -> bool:
         """Whether the node runs under ``torch.no_grad()`` or its like, by a ``with`` or a decorator of its function.
 
-        Or by one around the only call to which its function is handed, which calls it at once.
+        Or by one around the only call to which its function is handed, which calls it at once. The script may decide
+        that as it runs: ``torch.set_grad_enabled(training)``.
         """
         return self._is_switched_off(module, node) or self._is_handed_out_without(module, node)
+
+    def may_have_gradients(self, module: Module, node: ast.AST) -> bool:
+        """Whether the node may run with gradients on, as the script may decide that as it runs."""
+        if not self.without_gradients(module, node):
+            return True
+        blocks = [each for each in module.ancestors(node) if isinstance(each, ast.With)]
+        switches = [
+            item.context_expr for each in blocks for item in each.items if self._switches_off(item.context_expr)
+        ]
+        return bool(switches) and all(map(self._is_choice, switches))
+
+    def _is_choice(self, node: ast.expr) -> bool:
+        """``torch.set_grad_enabled(training)``, ``torch.enable_grad() if training else torch.no_grad()``."""
+        match node:
+            case ast.Call(func, [given]) if is_named(self._flow, func, _SET):
+                return not isinstance(given, ast.Constant)
+        return not all(each.name in _OFF for each in self._flow.values(node))
 
     def _is_handed_out_without(self, module: Module, node: ast.AST) -> bool:
         """Whether the function around the node runs only in calls of libraries around which gradients are off."""
