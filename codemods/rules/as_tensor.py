@@ -10,6 +10,7 @@ from codemods.dataflow.names import words
 from codemods.editing.splitting import split
 from codemods.editing.values import AddArgument, Replace
 from codemods.facts.data.array_obstacles import (
+    why_copied_alike,
     why_no_call,
     why_not_of_array,
     why_not_of_legacy,
@@ -180,7 +181,7 @@ for i in range(100):
             if is_list(flow, data):
                 return self._of_unknown_list(conversion)
             is_known = is_number_or_tensor(flow, data)
-            return None if is_known else self._left(conversion, why_unknown(conversion))
+            return None if is_known else self._left(conversion, why_copied_alike(conversion) or why_unknown(conversion))
         reason = why_no_call(conversion)
         if reason is not None:
             return self._left(conversion, reason)

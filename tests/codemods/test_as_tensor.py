@@ -299,6 +299,15 @@ LEFT = {
         "    a = np.ones(3)\n    if i:\n        a = load(i)\n    x = torch.tensor(a)\n",
         f"{NOT_KNOWN}: that depends on load(i) (line 8)",
     ),
+    "anything that goes to a device": (
+        "    x = torch.tensor(load(i), device='cuda')\n",
+        "it is copied once, to its device, in either form",
+    ),
+    "anything that stays on the host": ("    x = torch.tensor(load(i), device='cpu')\n", NOT_KNOWN),
+    "an item of a dictionary": (
+        "    rows = {'a': np.ones(3), 'b': load(i)}\n    x = torch.tensor(rows['a'][1:])\n",
+        f"{NOT_KNOWN}: that depends on rows['a'] (line 7)",
+    ),
     "a list of arrays of unknown format": (
         "    x = torch.tensor([np.array(load(i)), np.zeros(3)])\n",
         "the number format of the list's arrays is not known",
@@ -352,6 +361,48 @@ LEFT = {
 @pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT)
 def test_it_is_left(code: str, because: str) -> None:
     check_leaves(AsTensor, HEAD + LOOP + code, because)
+
+
+KEEPING = """\
+class Buffer(dict):
+    def __init__(self):
+        self.rows = None
+        self.clear()
+
+    def clear(self):
+        self.rows = np.zeros((4, 3))
+
+    def store(self, row):
+        {written}
+
+    def sample(self):
+        for i in range(3):
+            yield torch.tensor({read})
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "because"),
+    [
+        pytest.param("self.rows[0] = row", "self.rows", left_elsewhere("self.rows"), id="its rows are written"),
+        pytest.param(
+            "self.rows = row", "self.rows", f"{NOT_KNOWN}: that depends on row (line 14)", id="it is replaced"
+        ),
+        pytest.param(
+            "self['rows'] = row",
+            "self['rows'][1:]",
+            f"{NOT_KNOWN}: that depends on self['rows'] (line 18)",
+            id="an item",
+        ),
+    ],
+)
+def test_what_is_nothing_at_first_is_an_array_where_it_is_one(written: str, read: str, because: str) -> None:
+    check_leaves(AsTensor, HEAD + KEEPING.format(written=written, read=read), because)
+
+
+def test_a_name_that_is_nothing_at_first_is_the_array_that_it_becomes() -> None:
+    code = "noise = None\nfor i in range(3):\n    noise = np.random.randn(4)\n    x = torch.tensor(noise).cuda()\n"
+    check_rewrites(AsTensor, HEAD + code, HEAD + code.replace("torch.tensor", "torch.as_tensor"))
 
 
 def test_an_array_that_is_used_in_each_pass_stays_the_loops() -> None:

@@ -52,6 +52,34 @@ def test_what_may_be_no_number(expression: str) -> None:
     assert not known(expression)[0]
 
 
+def in_function(expression: str, body: str) -> bool:
+    """Whether it is a number at the end of a function."""
+    lines = "".join(f"    {each}\n" for each in (*body.splitlines(), expression))
+    found = script(f"{HEAD}def f(x, many):\n{lines}")
+    function = found.module.tree.body[-1]
+    node = function.body[-1].value  # type: ignore[attr-defined]
+    return is_number(Arrays(found.flow), found.flow, found.module, node)
+
+
+@pytest.mark.parametrize(
+    ("expression", "body", "expected"),
+    [
+        pytest.param("dim", "batch, dim = x.shape", True, id="one of a shape"),
+        pytest.param("dim", "batch, dim = x.size()", True, id="one of a size"),
+        pytest.param("dim", "batch, dim = many", False, id="one of what is not known"),
+        pytest.param("size[0] // 2", "size = x.shape[-2:]", True, id="of a part of a shape"),
+        pytest.param("size[0]", "size = x.shape\nsize = size[1:]", True, id="of a part of itself"),
+        pytest.param("size[0]", "size = size[1:]\nsize = many", False, id="of what is not known in the end"),
+        pytest.param("many[0]", "", False, id="of a parameter"),
+        pytest.param("1 / many", "for i in range(many):\n    pass", True, id="it is counted to"),
+        pytest.param("1 / x.n", "for i in range(x.n):\n    pass", True, id="an attribute is counted to"),
+        pytest.param("1 / many", "for i in range(len(many)):\n    pass", False, id="its length is counted to"),
+    ],
+)
+def test_numbers_of_functions(expression: str, body: str, *, expected: bool) -> None:
+    assert in_function(expression, body) is expected
+
+
 def test_a_name_that_only_counts() -> None:
     assert known("i", "for i in range(3):\n    pass")[0]
     assert not known("i", "for i in range(3):\n    pass\ni = a")[0]

@@ -39,6 +39,14 @@ def why_unknown(conversion: Conversion) -> Reason:
     return Reason("unknown-array", text, places, remedy)
 
 
+def why_copied_alike(conversion: Conversion) -> Reason | None:
+    """Why nothing is gained whatever the data is: it goes to a device, ``torch.tensor(x, device=device)``."""
+    place = conversion.arguments.get("device")
+    if place is None or device(conversion.script.flow, place).kind is DeviceKind.CPU:
+        return None
+    return Reason("nothing-to-gain", "it is copied once, to its device, in either form")
+
+
 def why_unknown_list(conversion: Conversion, made: ast.expr) -> Reason:
     """Why a list of what a method makes of arrays is not known to be one of arrays."""
     text = f"it is not known to be a list of NumPy arrays: that depends on {ast.unparse(made)} ({HERE})"
@@ -88,12 +96,12 @@ def why_not_of_array(conversion: Conversion, array: Array) -> Reason | None:
         conversion.call,
     )
     wanted = conversion.arguments
-    requires, place = wanted.get("requires_grad"), wanted.get("device")
+    requires, alike = wanted.get("requires_grad"), why_copied_alike(conversion)
     given = format_of(flow, wanted["dtype"]) if "dtype" in wanted else array.format
     if requires is not None and not isinstance(requires, ast.Constant):
         return Reason("unknown-arguments", "whether it requires a gradient is decided when the script runs")
-    if place is not None and device(flow, place).kind is not DeviceKind.CPU:
-        return Reason("nothing-to-gain", "it is copied once, to its device, in either form")
+    if alike is not None:
+        return alike
     if given is not None and array.format is not None and given != array.format:
         return Reason("nothing-to-gain", f"it is copied once, from {array.format} to {given}, in either form")
     if array.is_locked:

@@ -274,6 +274,7 @@ class Arrays:
             return Array(is_new=True, is_dense=True, is_read=True)
         inner = self.array(module, value)
         if inner is None:
+            self._note_item(module, value)
             return None
         parts = index.elts if isinstance(index, ast.Tuple) else []
         is_gap = (isinstance(index, ast.Slice) and index.step is not None) or any(
@@ -328,8 +329,8 @@ class Arrays:
             self._note(module, node)
             return None
         for where, given in assignments:
-            if given in self._busy:
-                continue  # `x = x / 255`: an array if the others are
+            if given in self._busy or _is_nothing(given):
+                continue  # `x = x / 255`: an array if the others are; of nothing no tensor is made either way
             known = self.array(where, given) if given is not None else None
             if known is None:
                 if given is not None and self._is_later(node, given):
@@ -358,6 +359,13 @@ class Arrays:
         is_library = any(isinstance(each, External) for each in self._flow.values(named))
         if self.obstacle is None and not is_library:
             self.obstacle = module, node
+
+    def _note_item(self, module: Module, owner: ast.expr) -> None:
+        """Notes the item of a dictionary, or of an object, that is not known: not all of what has it."""
+        item = module.parent(owner)
+        is_dictionary = self.obstacle is not None and isinstance(self.obstacle[1], ast.Dict)
+        if isinstance(item, ast.Subscript) and (is_dictionary or _is_self(owner)):
+            self.obstacle = module, item
 
     def _is_later(self, node: ast.expr, given: ast.expr) -> bool:
         """Whether a name is given a tensor there that it never is here: ``x = torch.Tensor(x)``, and no loop around."""
@@ -407,6 +415,16 @@ class Arrays:
                 return None
         methods = NEW_METHODS | {"astype"}
         return next((each for each in parts if _method_name(each) in methods), None)
+
+
+def _is_nothing(node: ast.expr | None) -> bool:
+    """Whether it is ``None``, which many names are given until there is something."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_self(node: ast.expr) -> bool:
+    """Whether it is an object that has items itself: ``self["actions"]``."""
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _method_name(node: ast.expr) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import assigned, declared_outer, words
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS
+from codemods.dataflow.source import FUNCTIONS, last_name, unparsed
 from codemods.dataflow.values import (
     Choice,
     Container,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _SIZES = words("shape ndim")
 """Attributes of tensors, arrays and tables alike: numbers, or tuples of them."""
+_OF_SIZES = words("shape size")
 _NUMBERS = words("item numel nelement dim tolist count index")
 """Methods that return numbers or lists, whatever has them."""
 _CALCULATES = frozenset(
@@ -60,7 +61,7 @@ def is_number(arrays: Arrays, flow: Flow, module: Module, node: ast.expr, around
             return all(is_number(arrays, flow, module, each, around) for each in (left, right))
         case ast.UnaryOp(_, operand):
             return is_number(arrays, flow, module, operand, around)
-        case ast.Subscript(value) if _is_size(flow, value):
+        case ast.Subscript(value) if _is_of_size(flow, module, value):
             return True
         case ast.IfExp(_, body, orelse):
             return all(is_number(arrays, flow, module, each, around) for each in (body, orelse))
@@ -75,7 +76,16 @@ def is_number(arrays: Arrays, flow: Flow, module: Module, node: ast.expr, around
         ):
             return True
     values = flow.values(node)
-    return _is_size(flow, node) or (bool(values) and all(map(_is_plain, values)))
+    return _is_size(flow, node) or _is_counted_to(flow, module, node) or (bool(values) and all(map(_is_plain, values)))
+
+
+def _is_counted_to(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether the function counts to it elsewhere, ``range(args.labels)``, which takes whole numbers alone."""
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return False
+    text, function = unparsed(node), module.function(node)
+    counting = (each for each in flow.calls_of(module, {"builtins.range"}) if module.function(each) is function)
+    return any(unparsed(given) == text for each in counting for given in each.args)
 
 
 def _is_given_numbers(arrays: Arrays, flow: Flow, module: Module, name: ast.Name, around: frozenset[str]) -> bool:
@@ -95,8 +105,12 @@ def _given(statement: ast.stmt, store: ast.Name) -> ast.expr | None:
     """What the statement gives to the name, or adds to it; None where that is no expression of its own."""
     if isinstance(statement, ast.AugAssign):
         return statement.value
-    pairs = assigned(statement) if isinstance(statement, ast.Assign) else ()
-    return next((value for target, value in pairs if target is store), None)
+    if not isinstance(statement, ast.Assign):
+        return None
+    of = statement.value.func if isinstance(statement.value, ast.Call) else statement.value
+    if all(isinstance(each, ast.Tuple) for each in statement.targets) and last_name(of) in _OF_SIZES:
+        return statement.value  # ``batch, width = x.shape``
+    return next((value for target, value in assigned(statement) if target is store), None)
 
 
 def _is_plain(value: Value) -> bool:
@@ -115,6 +129,21 @@ def _is_size(flow: Flow, node: ast.expr) -> bool:
     if isinstance(func, ast.Attribute):
         return func.attr == "size" and not _is_projects(flow, func)
     return isinstance(node, ast.Attribute) and node.attr in _SIZES
+
+
+def _is_of_size(flow: Flow, module: Module, node: ast.expr, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether it is a size, a part of one, or a name of such: ``size = x.shape[-2:]``, and ``size = size[1:]``."""
+    if isinstance(node, ast.Subscript):
+        return _is_of_size(flow, module, node.value, seen)
+    function = module.function(node)
+    if not isinstance(node, ast.Name) or function is None or node.id in signature(function).names:
+        return _is_size(flow, node)
+    if node.id in seen:
+        return True
+    stores = [each for each in module.stores.get(node.id, ()) if module.function(each) is function]
+    given = [_given(module.statement(each), each) for each in stores if isinstance(each, ast.Name)]
+    around = seen | {node.id}
+    return bool(given) and all(each is not None and _is_of_size(flow, module, each, around) for each in given)
 
 
 def _is_projects(flow: Flow, func: ast.Attribute) -> bool:
