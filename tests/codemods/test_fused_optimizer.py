@@ -309,6 +309,14 @@ LEFT = {
         "from apex import amp\n" + MODEL + ADAM + "model, optimizer = amp.initialize(model, optimizer)\n",
         "apex changes how optimizers step (line 9)",
     ),
+    "apex has it, and its model was called before": (
+        "from apex import amp\nfrom apex.parallel import DistributedDataParallel\n"
+        + MODEL
+        + ADAM
+        + "def valid(model):\n    model(1)\nmodel, optimizer = amp.initialize(model, optimizer)\n"
+        + "if len(optimizer.param_groups) > 1:\n    model = DistributedDataParallel(model)\nvalid(model)\n",
+        "apex changes how optimizers step (line 12)",
+    ),
     "apex steps by it": (
         "import apex\nfrom apex.parallel.LARC import LARC\n"
         + MODEL

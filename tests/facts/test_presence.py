@@ -242,7 +242,13 @@ def test_a_tokenizer_has_no_number_format() -> None:
         pytest.param(
             "from apex.optimizers import FusedAdam\nif args.amp:\n    torch.autocast('cuda')\n    FusedAdam([])",
             13,
-            id="a part of apex before all",
+            id="a part of apex before torch's own",
+        ),
+        pytest.param(
+            "from apex import amp\nfrom apex.parallel import DistributedDataParallel\nif args.amp:\n"
+            "    DistributedDataParallel(model)\nif args.amp:\n    amp.initialize(model)",
+            15,
+            id="the mixed precision of apex before its other parts",
         ),
     ],
 )

@@ -70,11 +70,13 @@ def mixed_precision_by_default(script: Script) -> tuple[Module, ast.AST] | None:
 
 
 def mixed_precision_on_request(script: Script) -> tuple[Module, ast.AST] | None:
-    """Where the script uses them, if it does so only where the user gives an option; what it uses of apex at first."""
+    """Where the script uses them, if it does so only where the user gives an option; of apex its mixed precision at first."""
     found = list(_mixed_precision(script))
     if any(_is_used_by_default(script, *each) for each in found):
         return None
-    return next((each for each in found if is_part_of_apex(script, *each)), found[0] if found else None)
+    parts = [each for each in found if is_part_of_apex(script, *each)]
+    of_apex = [each for each in found if each not in parts and _written(each[1]) in _from_apex(each[0])]
+    return next(iter((*of_apex, *parts, *found)), None)
 
 
 def is_part_of_apex(script: Script, module: Module, name: ast.AST) -> bool:

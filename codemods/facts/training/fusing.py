@@ -103,8 +103,9 @@ def _why_used_otherwise(script: Script, made: Construction) -> Reason | None:
     for module in script.modules:
         of_apex = [each for each in script.flow.called_names(module) if each.startswith(_APEX)]
         for call in script.flow.calls_of(module, of_apex):
-            if not _is_about(script, call, made):
-                continue
+            is_called = any(isinstance(each, External) for each in script.flow.values(call.func))
+            if not is_called or not _is_about(script, call, made):
+                continue  # what apex has made, a model, steps nothing when it is called
             return Reason("other-precision", f"apex changes how optimizers step ({HERE})", (at(module, call),))
     return None
 
