@@ -70,7 +70,7 @@ def mixed_precision_by_default(script: Script) -> tuple[Module, ast.AST] | None:
 
 
 def mixed_precision_on_request(script: Script) -> tuple[Module, ast.AST] | None:
-    """Where the script uses them, if it does so only where the user gives an option; of apex its mixed precision at first."""
+    """Where the script uses them, if only where the user gives an option; of apex its mixed precision at first."""
     found = list(_mixed_precision(script))
     if any(_is_used_by_default(script, *each) for each in found):
         return None
