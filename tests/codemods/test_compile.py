@@ -277,6 +277,41 @@ def test_a_move_after_which_an_error_ends_the_script_is_no_place_to_compile_it()
     check_leaves(Compile, HEAD + models + training, "it is not moved to CUDA in this file")
 
 
+LOSSES = """\
+class Weighted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = {inner}
+
+    def forward(self, x):
+        return self.inner(x, x.argmax(1))
+
+
+class FocalLoss(nn.Module):
+    def forward(self, x):
+        return x.exp().mean()
+
+
+loss = {loss}()
+model = Net().to(device)
+"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "loss", "is_said"),
+    [
+        pytest.param("nn.CrossEntropyLoss()", "Weighted", False, id="a loss of torch in it"),
+        pytest.param("None", "FocalLoss", False, id="a class of that name"),
+        pytest.param("nn.Bilinear(2, 1, 3)", "Weighted", True, id="something that is trained"),
+    ],
+)
+def test_a_loss_need_not_be_on_cuda(inner: str, loss: str, *, is_said: bool) -> None:
+    text = HEAD + LOSSES.format(inner=inner, loss=loss) + TRAINING.replace("model(x)", "loss(model(x))")
+
+    said = [each.message for each in run(Compile, text).sites if not each.rewrites]
+    assert ("it is not moved to CUDA in this file" in said) is is_said
+
+
 def test_a_model_that_is_moved_only_inside_ddp_is_compiled_before() -> None:
     wrap = "ddp = nn.parallel.DistributedDataParallel(model.cuda())\n"
     training = TRAINING.replace("model(x)", "ddp(x)")

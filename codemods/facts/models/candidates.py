@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import bound_names
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import Instance, Made, class_of
 from codemods.facts.models.cuda_graphs import why_not_replayed
 from codemods.facts.models.in_place import why_not_there, why_second_name, with_one_name
 from codemods.facts.models.looked_at import last_look
@@ -15,6 +17,8 @@ from codemods.facts.models.placement import Home, twins
 from codemods.facts.models.preparation import last_preparation, why_one_name
 from codemods.facts.models.replication import replicating
 from codemods.facts.models.uncalled import ON_CPU, only_methods, optimized, owners, unknown
+from codemods.library.kinds import PARAMETER, Kind, kind
+from codemods.library.layers import has_no_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -132,9 +136,27 @@ def _called(script: Script, wanted: Wanted) -> Iterator[Candidate]:
             on_cpu.append(each)
     named = {value for each in ready for value in script.flow.values(each.home.name)}
     for each in on_cpu:
-        if each.model.value not in named:
+        if each.model.value not in named and not _only_computes_loss(script, each):
             yield NotCompiled(each.site(script.module), ON_CPU)
     yield from _at_home(script, ready, left.keys(), set(left.values()), wanted)
+
+
+def _only_computes_loss(script: Script, trained: TrainedModel) -> bool:
+    """Whether it is a class of losses with nothing in it that is trained: it need not be moved anywhere."""
+    layers = trained.model.layers
+    of_torch = [each for each in layers if isinstance(each, Made)]
+    losses = [each for each in of_torch if kind(script.flow, each) is Kind.LOSS]
+    own = [class_ for each in layers if isinstance(each, Instance) and (class_ := class_of(each)) is not None]
+    calls = (each for class_ in own for each in walk(class_) if isinstance(each, ast.Call))
+    has_own = any(value.name == PARAMETER for each in calls for value in script.flow.values(each.func))
+    is_loss = bool(losses) or (bool(own) and all("loss" in each.name.lower() for each in own))
+    is_known = len(of_torch) + len(own) == len(layers)
+    return (
+        is_loss
+        and is_known
+        and not has_own
+        and all(each in losses or has_no_parameters(each.name) for each in of_torch)
+    )
 
 
 def _at_home(
