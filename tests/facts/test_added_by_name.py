@@ -36,17 +36,21 @@ def lines(text: str, depth: int) -> str:
         pytest.param("v = loss.item()\ntotal += v\nloss /= 3", None, id="the tensor is written to"),
         pytest.param("v = loss.item()\ntotal += v\ndef show():\n    print(v)", None, id="another function reads it"),
         pytest.param("v = loss.item()\nv += v", None, id="it is added to itself"),
+        pytest.param("v = loss.detach().item()\ntotal += v", "total", id="another view of it"),
+        pytest.param("v = last.item()\ntotal += v", None, id="it is of another pass"),
+        pytest.param("v = last.view(()).item()\ntotal += v", None, id="a view is of another pass"),
+        pytest.param("v = last.square().item()\ntotal += v", "total", id="it is computed anew"),
     ],
 )
 def test_what_a_name_adds(inside: str, expected: str | None) -> None:
-    text = f"{HEAD}def train(data):\n    total, totals = 0.0, []\n    for x in data:\n        loss = model(x).sum()\n"
+    text = f"{HEAD}def train(data):\n    total, totals, last = 0.0, [], model(torch.ones(4).cuda()).sum()\n    for x in data:\n        loss = model(x).sum()\n"
     known = script(f"{text}{lines(inside, 2)}    return total\n")
     (loop,) = known.module.nodes(ast.For)
-    (call,) = (each for each in known.module.nodes(ast.Call) if ast.unparse(each.func) == "loss.item")
+    (call,) = (each for each in known.module.nodes(ast.Call) if ast.unparse(each.func).endswith(".item"))
     one = reading(known.flow, known.module, call)
     assert one is not None
 
-    found = named(loop, one)
+    found = named(known.flow, loop, one)
 
     assert (found and found.total) == expected
 
@@ -59,4 +63,4 @@ def test_a_name_that_is_global_may_be_read_anywhere() -> None:
     one = reading(known.flow, known.module, call)
     assert one is not None
 
-    assert named(loop, one) is None
+    assert named(known.flow, loop, one) is None

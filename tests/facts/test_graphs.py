@@ -59,6 +59,7 @@ def fate(body: str, arguments: str = "x") -> str:
         "[each for each in y]",
         "torch.cat([y, x])",
         "sum([y])",
+        "dict.fromkeys(x, y)",
         "lambda: y",
         "torch.distributions.Normal(y, 1).rsample()",
         "torch.distributions.Normal(y, 1).log_prob(x)",

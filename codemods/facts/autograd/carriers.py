@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # and the like.
 _HANDS_OUT = frozenset(
     {"zip", "enumerate", "list", "tuple", "dict", "set", "filter", "sorted", "reversed", "iter", "next", "getattr"}
-    | {"vars", "frozenset"}
+    | {"vars", "frozenset", "dict.fromkeys"}
 )
 _COMPUTES = frozenset({"sum", "max", "min", "abs", "pow", "map", "round"})
 

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.values import Tensor, Unknown
 from codemods.facts.models.local_steps import writes_into
 from codemods.facts.reaching import reaching
 from codemods.facts.training.totals import added
+from codemods.library.operations import operation
+from codemods.library.operators import Memory
 
 if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.devices.readings import Reading
     from codemods.facts.training.totals import Loop
@@ -28,7 +32,7 @@ class Named(NamedTuple):
     """What it holds there."""
 
 
-def named(loop: Loop, one: Reading) -> Named | None:
+def named(flow: Flow, loop: Loop, one: Reading) -> Named | None:
     """The sum to which a name adds what is read from the device; None where the name has any other use.
 
     Nor may anything in the loop write into the tensor, as the name would hold what is written.
@@ -47,9 +51,32 @@ def named(loop: Loop, one: Reading) -> Named | None:
     if pair is None or pair[0] == target.id or readers[0] not in walk(pair[1]):
         return None
     names = {each.id for each in walk(one.tensor) if isinstance(each, ast.Name)}
-    if any(writes_into(each, name) for each in walk(loop) for name in names):
+    if not _is_of_pass(flow, module, loop, one.tensor) or any(
+        writes_into(each, name) for each in walk(loop) for name in names
+    ):
         return None
     return Named(pair[0], readers[0], value)
+
+
+def _is_of_pass(flow: Flow, module: Module, loop: Loop, tensor: ast.expr) -> bool:
+    """Whether each pass makes the tensor anew, so that code elsewhere does not write to it: no attribute, no item."""
+    match tensor:
+        case ast.Name(name):
+            return any(each in walk(loop) for each in module.stores.get(name, ()))
+        case ast.Attribute() | ast.Subscript():
+            return False
+        case ast.Call(func, arguments):
+            row = operation(flow, tensor)
+            if row is None or row.memory is Memory.NEW:
+                return True
+            of = [*arguments[:1], *([func.value] if isinstance(func, ast.Attribute) else [])]
+            return all(_is_of_pass(flow, module, loop, each) for each in of if _may_be_tensor(flow, each))
+    return True
+
+
+def _may_be_tensor(flow: Flow, node: ast.expr) -> bool:
+    values = flow.values(node)
+    return not values or any(isinstance(each, (Tensor, Unknown)) for each in values)
 
 
 def _is_seen_elsewhere(module: Module, name: ast.Name) -> bool:

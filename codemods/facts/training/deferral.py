@@ -297,7 +297,7 @@ class _Iteration:
             return DeferredCopy(self._flow, total, readings)
         if appended(total.additions[0]):
             return DeferredList(self._flow, total, readings)
-        by_name = [named(self.loop, each) for each in readings]
+        by_name = [named(self._flow, self.loop, each) for each in readings]
         given = {each.read: each.given for each in by_name if each is not None and each.total == total.name}
         return Deferral(self._flow, total, readings, named=given)
 
@@ -328,7 +328,7 @@ class _Iteration:
                 name = unparsed(item[0].value)
                 by_name.setdefault(name, []).append(one)
                 makers[name] = made
-            elif (by := named(self.loop, one)) is not None and not isinstance(one, Copy):
+            elif (by := named(self._flow, self.loop, one)) is not None and not isinstance(one, Copy):
                 by_name.setdefault(by.total, []).append(one)
             else:
                 others.append(one)
