@@ -631,6 +631,22 @@ LEFT = {
         ),
         ("s.append", "whether 'kept' is a new tensor without dimensions is not known ({})"),
     ),
+    "arrays of one number each": (
+        ("s = []", "s.append(loss.detach().cpu().numpy())", "return s"),
+        (
+            "s.append",
+            "append() keeps its value in each iteration ({}): keep the tensor, detached, and make numbers of all of them "
+            "after the loop",
+        ),
+    ),
+    "a sum of arrays of one number each": (
+        ("s = 0.0", "s += loss.data.cpu().numpy()", "return s"),
+        (
+            "s += ",
+            "its value is kept in 's' in each iteration ({}): keep the tensor, detached, and make numbers of all of them "
+            "after the loop",
+        ),
+    ),
     "a function beside it reads the list": (
         ("s = []\nseen = lambda: s", "s.append(loss.item())", "return s"),
         ("seen = ", "another function reads 's' ({})"),

@@ -19,6 +19,7 @@ from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.added_by_name import named
 from codemods.facts.training.apart import other_device, why_apart
+from codemods.facts.training.arrays_of_one import ArrayOfOne, array_of_one
 from codemods.facts.training.deferred_copies import Copy, DeferredCopy, copied
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
 _METERING = frozenset({"update", "add"})
 _METER = "give it the tensor, detached, and make a number of its average where that is shown"
+_NUMBERS = "keep the tensor, detached, and make numbers of all of them after the loop"
 _COMPILERS = frozenset({"compile", "script", "jit"})
 
 
@@ -55,7 +57,11 @@ def outcomes(script: Script) -> Iterator[Outcome]:
     found: dict[Loop, list[Reading]] = {}
     outside: list[Reading] = []
     for call in script.module.nodes(ast.Call):
-        one = reading(script.flow, script.module, call) or copied(script.flow, script.module, call)
+        one = (
+            reading(script.flow, script.module, call)
+            or copied(script.flow, script.module, call)
+            or array_of_one(script.flow, script.module, call)
+        )
         if one is None:
             continue
         loop = step_loop(script.flow, script.module, call)
@@ -278,7 +284,12 @@ class _Iteration:
     @cached_property
     def _seldom(self) -> Sequence[SeldomUse]:
         """What is read in each pass, and could be in few."""
-        return () if self.is_inner else tuple(seldom_uses(self._flow, self.loop, self._sorted()[1]))
+        return () if self.is_inner else tuple(seldom_uses(self._flow, self.loop, self._others))
+
+    @property
+    def _others(self) -> Sequence[Reading]:
+        """The numbers that are read for something else than a sum."""
+        return [each for each in self._sorted()[1] if not isinstance(each, ArrayOfOne)]
 
     def _why_seldom_in_vain(self, use: SeldomUse, reasons: Mapping[Deferral, Reason | None]) -> Reason | None:
         """Why nothing is gained where few passes read it: each waits for something else, or is timed."""
@@ -319,6 +330,9 @@ class _Iteration:
         makers: dict[str, MadeTensor] = {}
         others: list[Reading] = []
         for one in self.readings:
+            if isinstance(one, ArrayOfOne):
+                others.append(one)
+                continue
             statement = self._module.statement(one.node)
             pair = added(statement) or appended(statement) or decayed(statement)
             item = written_item(statement)
@@ -482,6 +496,7 @@ class _Iteration:
                 return Reason("seen-elsewhere", text, (place,), remedy="add up under a name of the function")
         is_timed = any(clocks(self._flow, self.loop))
         remedy = _METER if not is_timed and self._is_given_to_meter(one) else ""
+        remedy = _NUMBERS if isinstance(one, ArrayOfOne) else remedy
         return why_needed(self._module, self.loop, one, if_kept=remedy)
 
     def _is_given_to_meter(self, one: Reading) -> bool:
