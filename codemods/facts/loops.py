@@ -14,7 +14,7 @@ from codemods.facts.reason import at
 from codemods.library.processes import starts_training
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -149,9 +149,11 @@ def repeats(loop: ast.AST, part: ast.AST) -> bool:
 def may_run(flow: Flow, entry: Module, module: Module, node: ast.AST) -> bool:
     """Whether code may run with the entry's: its own, and that of other modules but for functions that nobody calls.
 
-    A package brings modules along of whose classes nothing makes an object.
+    A package brings modules along of whose classes nothing makes an object, and which other scripts have functions for.
     """
-    return module is entry or _may_run(flow, module.function(node), _commands(flow, entry))
+    if module is entry:
+        return True
+    return _may_run(flow, module.function(node), _commands(flow, entry), flow.together(entry, (entry,)))
 
 
 @lasting  # each site of each other module asks
@@ -163,14 +165,14 @@ def _commands(flow: Flow, entry: Module) -> frozenset[Callee]:
     return frozenset(each for each in functions if not flow.callers(each))
 
 
-def _may_run(flow: Flow, function: Callee | None, commands: frozenset[Callee]) -> bool:
-    """Whether a way leads to the function from code that is in none, from a command, or from a library."""
+def _may_run(flow: Flow, function: Callee | None, commands: frozenset[Callee], modules: Collection[Module]) -> bool:
+    """Whether a way within the modules leads to the function from code in none, from a command, or from a library."""
     needs: dict[Callee, list[set[Callee | None]]] = {}
     todo = [function]
     while todo:
         here = todo.pop()
         if here is not None and here not in needs:
-            needs[here] = _needs(flow, here)
+            needs[here] = _needs(flow, here, modules)
             todo += [each for some in needs[here] for each in some]
     running: set[Callee | None] = {None, *commands}
     new = running
@@ -182,7 +184,7 @@ def _may_run(flow: Flow, function: Callee | None, commands: frozenset[Callee]) -
     return function in running
 
 
-def _needs(flow: Flow, function: Callee) -> list[set[Callee | None]]:
+def _needs(flow: Flow, function: Callee, modules: Collection[Module]) -> list[set[Callee | None]]:
     """The functions of which one has to run, for each group of them, so that this one may; None stands for a module."""
     if isinstance(function, ast.Lambda) or flow.escapes(function):
         return []
@@ -194,7 +196,8 @@ def _needs(flow: Flow, function: Callee) -> list[set[Callee | None]]:
     groups = [] if is_called_unseen else [list(places_that_run(flow, function))]
     if owner is not None:
         groups.append(list(makings(flow, owner)))
-    return [{module_of(flow, each).function(each) for each in group} for group in groups]
+    inside = [[(home, each) for each in group if (home := module_of(flow, each)) in modules] for group in groups]
+    return [{home.function(each) for home, each in group} for group in inside]
 
 
 @lasting

@@ -184,3 +184,19 @@ def test_what_a_script_runs_that_only_defines_functions(train: str, *, expected:
     known, module, node = mark(f"import other\n{train}", other="def f():\n    MARK\n")
 
     assert may_run(known.flow, known.module, module, node) is expected
+
+
+@pytest.mark.parametrize(
+    ("train", "expected"),
+    [
+        pytest.param("import shared\n", False, id="another script calls it"),
+        pytest.param("import shared\nshared.f()\n", True, id="the script does, too"),
+        pytest.param("import shared, second\n", True, id="the script imports the other one"),
+        pytest.param("import lib, shared\nlib.call(shared.f)\n", True, id="the script hands it on"),
+    ],
+)
+def test_what_another_script_calls_does_not_run_with_this_one(train: str, *, expected: bool) -> None:
+    second = "import shared\ndef g():\n    shared.f()\ng()\n"
+    known, module, node = mark(train, shared="def f():\n    MARK\n", second=second)
+
+    assert may_run(known.flow, known.module, module, node) is expected

@@ -224,6 +224,13 @@ def test_the_format_in_which_weights_are_loaded(class_: str, given: str, *, is_o
     assert (found is not None and found[1] == "weights loaded in another number format") is is_other
 
 
+@pytest.mark.parametrize(("format_", "is_other"), [("torch.float64", True), ("torch.float32", False)])
+def test_the_default_format_may_be_named(format_: str, *, is_other: bool) -> None:
+    found = other_precision(script(HEAD + f"kind = {format_}\ntorch.set_default_dtype(kind)\n"))
+
+    assert (found is not None) is is_other
+
+
 def test_a_tokenizer_has_no_number_format() -> None:
     text = "import transformers\nwords = transformers.BertTokenizer.from_pretrained('bert', dtype=torch.float16)\n"
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
-from codemods.dataflow.signatures import argument_of
+from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import last_name, lasting
 from codemods.dataflow.values import (
     NOTHING,
@@ -236,7 +236,8 @@ def _cast_to_another(flow: Flow, call: ast.Call, *, is_own: bool) -> str | None:
     """What ``half()`` or ``double()`` makes of a model, or a setter of all that is made."""
     names = library_names(flow.values(call.func))
     if names & _DEFAULT_SETTERS:
-        return _IN_64 if _DOUBLE.search(ast.unparse(call)) else None
+        given = [value.name for each in arguments_of(call) for value in flow.values(each)]
+        return _IN_64 if any(map(_DOUBLE.search, [ast.unparse(call), *given])) else None
     if not isinstance(call.func, ast.Attribute) or names:
         return None
     of_model = any(kind(flow, each) is Kind.MODEL for each in flow.values(call.func.value))
