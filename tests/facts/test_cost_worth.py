@@ -52,6 +52,47 @@ def test_what_cannot_pay(known: Script, compiled: bool | None, narrow: bool) -> 
     assert (found.why_in_32_bits(frozenset(values)) is not None) is narrow
 
 
+PROBE = """\
+class Probe(nn.Module):
+    def __init__(self, features, classes):
+        super().__init__()
+        self.layer = nn.Linear(features, classes)
+        self.act = nn.Sigmoid()
+
+    def forward(self, x):
+        return {}
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "forward", "is_little"),
+    [
+        pytest.param("Probe(backbone.width, 10)", "self.act(self.layer(x))", True, id="few classes"),
+        pytest.param("Probe(10, backbone.width)", "self.layer(x)", True, id="few features"),
+        pytest.param("Probe(backbone.width, 1000)", "self.layer(x)", False, id="many classes"),
+        pytest.param("Probe(backbone.width, backbone.classes)", "self.layer(x)", False, id="nothing is known"),
+        pytest.param("Probe(backbone.width, 10)", "self.layer(x @ x.T)", False, id="another product"),
+        pytest.param(
+            "nn.Sequential(backbone, nn.Linear(backbone.width, 10))", "x", False, id="what is not known before it"
+        ),
+        pytest.param(
+            "nn.Sequential(nn.Linear(backbone.width, 10), nn.Linear(10, backbone.width))", "x", False, id="two layers"
+        ),
+    ],
+)
+def test_one_narrow_layer_on_features_of_unknown_width(made: str, forward: str, is_little: bool) -> None:  # noqa: FBT001 - expected
+    known = script(
+        f"from library import backbone\n{HEAD}{PROBE.format(forward)}model = {made}\nfor x in DataLoader(load(), batch_size=64):\n"
+        "    model(x).sum().backward()\n"
+    )
+    values = [each.value for each in known.models]
+
+    assert values
+    assert (Worth(known).why_in_32_bits(frozenset(values)) is not None) is is_little
+    assert (Worth(known).why_without_tf32(values) is not None) is is_little
+
+
 PHOTOS = "datasets.ImageFolder('d', T.ToTensor())"
 
 

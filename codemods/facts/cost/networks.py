@@ -58,6 +58,7 @@ _NO_LAYERS = (Literal, Plain, Choice, HostTensor, SomeTensor, MovedTensor, Exter
 """What is no layer, nor holds any."""
 _MOST_TENSORS = 18
 """Tensors of parameters of the layer that has the most: a decoder layer of a transformer."""
+_LINEAR = "torch.nn.Linear"
 _REPEATS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.GeneratorExp)
 
 
@@ -189,6 +190,23 @@ class Networks:
             built = self._constants.built(model)
             self._known[model] = self._measured(built) if built is not None else None
         return self._known[model]
+
+    def columns(self, model: Value) -> int | None:
+        """The narrower side of a model that is one linear layer, as far as it is written out; None of other models."""
+        built = self._constants.built(model)
+        linear: list[Layer] = []
+        for layer, count in _layers(built, set(), 1) if built is not None else ():
+            if isinstance(layer, Layer) and layer.name == _LINEAR and count == 1:
+                linear.append(layer)
+            elif isinstance(layer, Built):
+                if self._may_hold_more(layer) or self._uses(layer.class_) != 1:
+                    return None
+            elif not isinstance(layer, Layer) or _multiplies_more(layer):
+                return None
+        if len(linear) != 1:
+            return None
+        sides = (linear[0].argument(0, "in_features", None), linear[0].argument(1, "out_features", None))
+        return min((each for each in sides if type(each) is int), default=None)
 
     def operations(self, model: Value, sizes: Sizes, iterations: Sequence[TrainingIteration]) -> int | None:
         """Operations that the model, or a part of it, computes in a training iteration, at the most.
@@ -326,6 +344,12 @@ class Networks:
         over += [each.iter for each in getattr(node, "generators", ())]
         inner = [part for each in over for part in (each.args if isinstance(each, ast.Call) else [each])]
         return bool(inner) and all(ast.unparse(each).startswith("self.") for each in inner)
+
+
+def _multiplies_more(layer: Layer) -> bool:
+    """Whether the layer has weights that it multiplies by, or is not known."""
+    found = weights(layer.name, layer.argument)
+    return found is None or found.products > 0
 
 
 def _layers(found: object, seen: set[int], count: int) -> Iterator[tuple[object, int]]:

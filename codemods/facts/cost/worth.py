@@ -21,6 +21,7 @@ from codemods.library.costs import (
     FEW_FOR_A_PIXEL,
     FEW_ITERATIONS,
     FEW_TENSORS,
+    NARROW,
     OPERATIONS_A_SECOND,
     OPERATIONS_OF_SMALL,
     SAVED_BY_COMPILING,
@@ -124,6 +125,9 @@ class Worth:
             return _LOOKED_UP
         if trained and all(map(self._sees_one_at_a_time, trained)):
             return _ONE
+        if trained and all(map(self._is_one_narrow_layer, trained)):
+            text = f"its model is one linear layer of at most {NARROW} columns: casting takes longer than that saves"
+            return Reason(_CODE, text, remedy=_WHATEVER)
         for model in trained:
             sizes, iterations = self.networks.sizes(model), self.iterations(model)
             wide = sizes.without_narrow if sizes is not None else None
@@ -143,10 +147,17 @@ class Worth:
         why = small if total else f"no layer is wider than {widest}"
         return Reason(_CODE, f"{why}: casting takes longer than they save", remedy=_WHATEVER)
 
+    def _is_one_narrow_layer(self, model: Value) -> bool:
+        """Whether it is one linear layer with few columns, which reads more than it multiplies: a probe."""
+        columns = self.networks.columns(model)
+        return columns is not None and columns <= NARROW
+
     def why_without_tf32(self, models: Iterable[Value]) -> Reason | None:
         """Why faster products of matrices save nothing that could be seen; None where they may, or it is not known."""
         total = 0
         for model in models:
+            if self._is_one_narrow_layer(model):
+                continue
             sizes = self.networks.sizes(model)
             parts = sizes.of_matrices if sizes is not None else None
             operations = self.networks.operations(model, parts, self.iterations(model)) if parts is not None else None
