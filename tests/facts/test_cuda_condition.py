@@ -203,6 +203,8 @@ main()
         pytest.param("pass", "replace()", None, id="what it calls binds the options anew"),
         pytest.param("pass", "change_by_name()", None, id="what it calls writes it by its name"),
         pytest.param("pass", "yield step", None, id="its caller may write it meanwhile"),
+        pytest.param("pass", "library.setup(args)", None, id="it is given to what is not read"),
+        pytest.param("pass", "print(args)", "args.cuda", id="it is shown"),
     ],
 )
 def test_an_option_that_the_function_reads_itself(above: str, below: str, expected: str | None) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.placement import bound_inside, dominates, means_the_same
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NONE, Choice, External, Literal, Made, Method
 from codemods.facts.devices.devices import DeviceKind, always_asks_for_cuda, branches, is_on_cuda
@@ -322,10 +323,22 @@ def _is_kept_meanwhile(flow: Flow, module: Module, node: ast.expr, place: ast.st
     if any(isinstance(each, (ast.Yield, ast.YieldFrom, ast.Await)) for each in walk(function)):
         return False
     meanwhile = [function, *Reach(flow).functions([function])]
+    calls = (each for part in meanwhile for each in walk(part) if isinstance(each, ast.Call))
+    if any(_is_handed_on(flow, each, owner) for each in calls):
+        return False
     return not any(
         _may_write(each, node.attr, owner, of_function=each is function)  # type: ignore[attr-defined]
         for each in meanwhile
     )
+
+
+def _is_handed_on(flow: Flow, call: ast.Call, owner: str) -> bool:
+    """Whether what has the attribute is given to code that is not read, which may write it: ``setup(args)``."""
+    if not any(isinstance(each, ast.Name) and each.id == owner for each in arguments_of(call)):
+        return False
+    callees = flow.values(call.func)
+    is_read = all(each.site is not None or each.name.startswith(("builtins.", "torch.")) for each in callees)
+    return not callees or not is_read
 
 
 def _may_write(function: Callee, attribute: str, owner: str, *, of_function: bool) -> bool:
