@@ -184,10 +184,12 @@ class Wording:
                     home = homes.informed(home, function, self._sight.is_seen)
         return home
 
-    def _condition(self, place: ast.stmt) -> CudaCondition:
+    def _condition(self, place: ast.stmt, block: ast.stmt | None = None) -> CudaCondition:
+        """What has to hold at the place; of a block that it is named for, where that is another one."""
         condition = self.conditions.at(place)
         function = self.script.module.function(place)
-        if (condition is None or condition.is_any) and place in self.validations and function is not None:
+        is_validation = (block or place) in self.validations
+        if (condition is None or condition.is_any) and is_validation and function is not None:
             # The function that validates may have a device or a flag of its own.
             own = self.conditions.of_code(self.reach, [function], frozenset()).at(place)
             is_flag = own is not None and own.test is not None and not own.is_any
@@ -315,7 +317,7 @@ class Wording:
         """
         module = self.script.module
         around = [each for each in path(self.script, place) if isinstance(each, (ast.For, ast.While))]
-        loops = [each for each in around if self._condition(each) == condition]
+        loops = [each for each in around if self._condition(each, place) == condition]
         function = module.function(place)
         if around or not self.only_wide or not isinstance(function, _FUNCTIONS):
             return loops[0] if loops else place

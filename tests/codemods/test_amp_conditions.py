@@ -293,3 +293,83 @@ def test_the_script_s_own_flag_is_asked_where_its_options_are_global(start: str,
     code = code.replace("def main():\n    args = parser.parse_args()", f"{start}\n\ndef main():\n    {above}")
 
     assert _conditions(code) == ["args.cuda", "args.cuda"]
+
+
+FLAG_OF_A_CLASS = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Trainer:
+    def __init__(self, cuda):
+        self.critic, self.maker = Net(), Net()
+        self.settle(cuda)
+        self.of_critic = torch.optim.RMSprop(self.critic.parameters())
+        self.of_maker = torch.optim.RMSprop(self.maker.parameters())
+
+    def settle(self, cuda):
+        self.cuda = False
+        if cuda:
+            self.cuda = True
+            self.critic.cuda()
+            self.maker.cuda()
+
+    def moved(self, x):
+        return x.cuda() if self.cuda else x
+
+    def train(self):
+        one = torch.ones(1)
+        if self.cuda:
+            one = one.cuda()
+        for step in range(10000):
+            for _ in range(5):
+                self.critic.zero_grad()
+                real = self.critic(self.moved(torch.randn(256, 512))).mean().view(1)
+                real.backward(one)
+                self.of_critic.step()
+            self.maker.zero_grad()
+            made = self.critic(self.maker(self.moved(torch.randn(256, 512)))).mean().view(1)
+            made.backward(one)
+            self.of_maker.step()
+            if step % 100 == 0:
+                z = self.moved(torch.randn(800, 512))
+                with torch.no_grad():
+                    samples = self.maker(z)
+                print(samples.mul(0.5).sum().item())
+
+    @torch.no_grad()
+    def walk(self):
+        z = torch.randn(1, 512)
+        if self.cuda:
+            z = z.cuda()
+        for i in range(10):
+            sample = self.maker(z * i)
+            print(sample.mul(0.5).sum().item())
+
+
+trainer = Trainer(torch.cuda.is_available())
+trainer.train()
+trainer.walk()
+"""
+
+
+def test_a_validation_in_a_loop_has_its_flag_above_the_loop() -> None:
+    lines = run(Amp, FLAG_OF_A_CLASS).after.splitlines()
+    found = [(line.strip(), lines[at + 1].strip()) for at, line in enumerate(lines) if "use_amp =" in line]
+
+    assert found == [
+        (
+            "use_amp = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8",
+            "for step in range(10000):",
+        ),
+        ("use_amp = self.cuda and torch.cuda.get_device_capability()[0] >= 8", "for i in range(10):"),
+    ]
