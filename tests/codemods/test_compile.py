@@ -277,6 +277,21 @@ def test_a_move_after_which_an_error_ends_the_script_is_no_place_to_compile_it()
     check_leaves(Compile, HEAD + models + training, "it is not moved to CUDA in this file")
 
 
+@pytest.mark.parametrize(
+    ("class_", "is_said"),
+    [
+        pytest.param("nn.Linear", True, id="a layer"),
+        pytest.param("(nn.Linear if input() else Wide)", False, id="a layer or a network"),
+    ],
+)
+def test_of_what_is_chosen_in_one_place_a_network_is_meant(class_: str, *, is_said: bool) -> None:
+    network = "class Wide(Net):\n    def __init__(self, size, number):\n        super().__init__()\n\n\n"
+    text = f"{HEAD}{network}model = {class_}(8, 2).to(device)\n{TRAINING}"
+    said = {each.message for each in run(Compile, text).sites}
+
+    assert ("it is a single layer: there is nothing to fuse in it" in said) is is_said
+
+
 LOSSES = """\
 class Weighted(nn.Module):
     def __init__(self):

@@ -116,9 +116,9 @@ def _called(script: Script, wanted: Wanted) -> Iterator[Candidate]:
     left: dict[Value, ast.AST] = {}
     on_cpu: list[TrainedModel] = []
     said: set[tuple[ast.AST, str]] = set()
-    for each in script.trained_models:
-        if not each.is_of(script.module):
-            continue
+    mine = [each for each in script.trained_models if each.is_of(script.module)]
+    networks = {each.site(script.module) for each in mine if not each.is_single}
+    for each in mine:
         home, reason = each.home, why_not_compiled(script, each)
         beside = _beside(script, each, reason, wanted)
         if beside is not None:
@@ -127,7 +127,9 @@ def _called(script: Script, wanted: Wanted) -> Iterator[Candidate]:
             left[each.model.value] = each.site(script.module)
             # Of models among which the script chooses, a reason that is the same for all is said once.
             where = home.anchor if isinstance(home, Home) else left[each.model.value]
-            if (where, reason.text) not in said:
+            # What is chosen by its name among all that a module has is a network, and no layer of one.
+            is_network = each.is_single and left[each.model.value] in networks
+            if (where, reason.text) not in said and not is_network:
                 said.add((where, reason.text))
                 yield NotCompiled(left[each.model.value], reason)
         elif isinstance(home, Home):
