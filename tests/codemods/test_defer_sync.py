@@ -290,6 +290,13 @@ SUMS = {
         "if len(x) > 4:\n    s.append((out.argmax(1) == y).float().mean())",
         "s = [each.item() for each in s]\nreturn s",
     ),
+    "a list of losses that have a name first": (
+        "s = []",
+        "v = loss.item()\ns.append(v)",
+        "return s",
+        "v = loss.detach()\ns.append(v)",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
     "a list of counts, which stay integers": (
         "s = []",
         "s.append((out.argmax(1) == y).sum().cpu().item())",
@@ -646,6 +653,14 @@ LEFT = {
             "its value is kept in 's' in each iteration ({}): keep the tensor, detached, and make numbers of all of them "
             "after the loop",
         ),
+    ),
+    "a list of half of what has a name": (
+        ("s = []", "v = loss.item() / 2\ns.append(v)", "return s"),
+        ("s.append", "append() keeps its value in each iteration ({})"),
+    ),
+    "a list of what has a name, and is written to": (
+        ("s = []", "v = loss.item()\ns.append(v)\nloss.data.mul_(0)", "return s"),
+        ("s.append", "append() keeps 'v' in each iteration ({})"),
     ),
     "a function beside it reads the list": (
         ("s = []\nseen = lambda: s", "s.append(loss.item())", "return s"),

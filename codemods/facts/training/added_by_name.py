@@ -1,4 +1,4 @@
-"""Which number is given a name for a sum alone: ``value = loss.item()``, of which only ``total += value`` makes use?"""
+"""Which number has a name for a sum or list alone: ``value = loss.item()``, and then ``total += value``?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Tensor, Unknown
 from codemods.facts.models.local_steps import writes_into
 from codemods.facts.reaching import reaching
-from codemods.facts.training.totals import added
+from codemods.facts.training.totals import added, appended
 from codemods.library.operations import operation
 from codemods.library.operators import Memory
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Named(NamedTuple):
-    """What is added to a sum by a name."""
+    """What is added to a sum, or appended to a list, by a name."""
 
     total: str
-    """The sum."""
+    """The sum or list."""
     read: ast.Name
     """Where the name is read, once."""
     given: ast.expr
@@ -33,7 +33,7 @@ class Named(NamedTuple):
 
 
 def named(flow: Flow, loop: Loop, one: Reading) -> Named | None:
-    """The sum to which a name adds what is read from the device; None where the name has any other use.
+    """The sum or list to which a name adds what is read from the device; None where the name has any other use.
 
     Nor may anything in the loop write into the tensor, as the name would hold what is written.
     """
@@ -47,7 +47,7 @@ def named(flow: Flow, loop: Loop, one: Reading) -> Named | None:
     readers = found.readers(value)
     if len(readers) != 1 or found.given(readers[0]) != [value] or readers[0] not in walk(loop):
         return None
-    pair = added(module.statement(readers[0]))
+    pair = added(module.statement(readers[0])) or appended(module.statement(readers[0]))
     if pair is None or pair[0] == target.id or readers[0] not in walk(pair[1]):
         return None
     names = {each.id for each in walk(one.tensor) if isinstance(each, ast.Name)}

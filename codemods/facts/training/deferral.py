@@ -306,11 +306,9 @@ class _Iteration:
             return DeferredTensor(self._flow, total, readings, self.script, total.made)
         if all(isinstance(each, Copy) for each in readings):
             return DeferredCopy(self._flow, total, readings)
-        if appended(total.additions[0]):
-            return DeferredList(self._flow, total, readings)
         by_name = [named(self._flow, self.loop, each) for each in readings]
         given = {each.read: each.given for each in by_name if each is not None and each.total == total.name}
-        return Deferral(self._flow, total, readings, named=given)
+        return (DeferredList if appended(total.additions[0]) else Deferral)(self._flow, total, readings, named=given)
 
     def _why_not(self, deferral: Deferral) -> Reason | None:
         """What speaks against one of them."""

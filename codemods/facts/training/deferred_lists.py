@@ -45,7 +45,9 @@ class DeferredList(Deferral):
         readings = {each.node: each.tensor for each in self.readings if isinstance(each.node.func, ast.Attribute)}
         for statement in self.total.additions:
             pair = appended(statement)
-            tensor = readings.get(pair[1]) if pair is not None and isinstance(pair[1], ast.Call) else None
+            item = pair[1] if pair is not None else None
+            item = self.named.get(item) if isinstance(item, ast.Name) else item
+            tensor = readings.get(item) if isinstance(item, ast.Call) else None
             if pair is None or tensor is None:
                 return needed(module, statement, "append() keeps its value in each iteration")
             is_new = isinstance(tensor, (ast.Name, ast.Call, ast.BinOp))
