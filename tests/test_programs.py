@@ -364,6 +364,37 @@ def test_a_module_that_an_option_names(
     assert [(each["path"], each["line"], each["code"]) for each in found] == [("fit.py", 11, code)]
 
 
+CHOSEN = """\
+import argparse
+import importlib
+import sys
+
+import torch
+
+sys.path.append("models")
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", default="small")
+model = importlib.import_module(parser.parse_args().model).Net().cuda()
+for x in torch.randn(100, 8, 252).cuda():
+    model(x).sum().backward()
+"""
+
+
+def test_a_model_runs_that_is_chosen_by_default(torchfast: Callable[..., Answer], tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "run.py").write_text(CHOSEN)
+    (tmp_path / "models/parts.py").write_text(
+        "import torch\n\n\ndef padded(x):\n    return torch.cat([x, torch.zeros(len(x), 4).to(x.device)], 1)\n"
+    )
+    net = NET.replace("self.fc(x)", "self.fc(padded(x))").replace("from", "from parts import padded\nfrom", 1)
+    (tmp_path / "models/small.py").write_text(net)
+
+    answer = torchfast("check", "run.py", "--select", "device-ctor", "--format", "json")
+
+    found = json.loads(answer.out)["findings"]
+    assert [(each["path"], each["line"]) for each in found] == [("models/parts.py", 5)]
+
+
 FOLDER = """\
 import importlib
 import os

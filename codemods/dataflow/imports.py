@@ -78,12 +78,14 @@ class Imports(Heap):
         yield from (self._by_name[each] for each in self.imported_names(module, node) if each in self._by_name)
 
     def loaded_by_name(self, module: Module) -> Iterator[Module]:
-        """The modules of the project that the module may load by a name that it computes: of packages that it names."""
+        """The modules of the project that the module may load by a name that it computes.
+
+        Those that it names, by options that users choose from, and those of packages that it names.
+        """
         if any(computed_imports(module)):
-            starts = tuple(
-                f"{each}." for each in (*module.local.values(), *([module.name] if module.is_package else []))
-            )
-            yield from (each for name, each in self._by_name.items() if name.startswith(starts))
+            named = (*module.local.values(), *([module.name] if module.is_package else []))
+            starts = tuple(f"{each}." for each in named)
+            yield from (each for name, each in self._by_name.items() if name in named or name.startswith(starts))
 
     def imported_names(self, module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         """The dotted names of what an import statement may load, packages around them too."""
