@@ -719,6 +719,49 @@ def test_what_has_a_shape_is_no_device(before: str, after: str) -> None:
     check_rewrites(DeviceCtor, before, after)
 
 
+NAMED = {
+    "of what is not known": (
+        "    place = x.device\n    y = torch.zeros(8, 1).to(place)\n",
+        "    place = x.device\n    y = torch.zeros(8, 1, device=place)\n",
+    ),
+    "of one thing or another": (
+        "    place = x.device if x.ndim else self.device\n    y = torch.zeros(8, 1).to(place)\n",
+        None,
+    ),
+    "which another name may be, too": (
+        "    place = x.device\n    if x.ndim > 2:\n        place = self.place\n    y = torch.zeros(8, 1).to(place)\n",
+        None,
+    ),
+    "of the number format": ("    place = x.dtype\n    y = torch.zeros(8, 1).to(place)\n", None),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), NAMED.values(), ids=NAMED)
+def test_a_device_of_another_tensor_has_a_name(before: str, after: str | None) -> None:
+    """Nothing that the project calls says what the model is given: ``run`` of a library may do so."""
+    code = in_a_pass(before).replace(" model(x)", " run(model, x)")
+
+    if after is None:
+        assert not any(each.rewrites for each in run(DeviceCtor, code).sites)
+    else:
+        check_rewrites(DeviceCtor, code, code.replace(before_in_pass(before), before_in_pass(after)))
+
+
+def before_in_pass(body: str) -> str:
+    """The statements as the model of the script has them."""
+    return textwrap.indent(body, "    ")
+
+
+def test_what_has_a_shape_is_asked_whether_it_is_on_cuda() -> None:
+    """Options may have a flag of that name, and no shape."""
+    made = "    n = x.size(1)\n    y = torch.eye(n)[None]\n    if x.is_cuda:\n        y = y.cuda()\n"
+    before = in_a_pass(made).replace(" model(x)", " run(model, x)")
+    after = before.replace("torch.eye(n)", "torch.eye(n, device=x.device)")
+
+    check_rewrites(DeviceCtor, before, after.replace("        if x.is_cuda:\n            y = y.cuda()\n", ""))
+    check_silent(DeviceCtor, before.replace("x.size(1)", "len(x)"))
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -29,6 +29,7 @@ from codemods.facts.devices.shapes_asked import has_shape
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import Likening, likenings
 from codemods.facts.loops import around, module_of, repeats
+from codemods.facts.reaching import reaching
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.drawing import call_draws
 from codemods.library.fills import (
@@ -408,7 +409,7 @@ def _is_type_of(node: ast.expr | None) -> bool:
 def _stays(script: Script, transfer: Transfer, later: LaterMove | None) -> bool:
     """Whether the tensor stays on the host, or is copied where what is asked may be no tensor: ``args.is_cuda``."""
     if later is not None:
-        return not is_tensor(script, later.other) or _is_on_host(script, later.other)
+        return not _is_surely_tensor(script, transfer, later.other) or _is_on_host(script, later.other)
     return transfer.device.kind is DeviceKind.CPU or _is_on_host(script, _like(script, transfer))
 
 
@@ -432,7 +433,7 @@ def _like(script: Script, transfer: Transfer) -> ast.expr | None:
 
 
 def _is_surely_tensor(script: Script, transfer: Transfer, target: ast.expr) -> bool:
-    """Whether what a copy is to be like is a tensor: of what ``to()`` takes, tensors alone have a shape."""
+    """Whether what a copy is to be like is a tensor: tensors alone have a shape, of what ``to()`` takes or is on CUDA."""
     return is_tensor(script, target) or (isinstance(target, ast.Name) and has_shape(transfer.module, target))
 
 
@@ -660,7 +661,13 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _is_its_device(script: Script, node: ast.expr) -> bool:
-    """``x.device`` of a tensor, or of what is not known: whatever has a device calls it that."""
+    """``x.device`` of a tensor, or of what is not known: whatever has a device calls it that. Or a name for it."""
+    if isinstance(node, ast.Name):
+        function = module_of(script.flow, node).function(node)
+        given = reaching(function).given(node) if function is not None else None
+        return bool(given) and all(
+            isinstance(each, ast.Attribute) and _is_its_device(script, each) for each in given or ()
+        )
     values = script.flow.values(node)
     return isinstance(node, ast.Attribute) and node.attr == "device" and not any(map(_is_no_device, values))
 
