@@ -132,3 +132,30 @@ def test_functions_count_as_layers(body: str, *, expected: bool) -> None:
     known = script(BY_FUNCTIONS.format(body))
 
     assert any(multiplies(known, each.value) for each in known.models) is expected
+
+
+def test_an_agent_that_learns_in_another_module_than_the_loop() -> None:
+    agent = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Agent:
+    def __init__(self):
+        self.net, self.target = nn.Linear(8, 2).cuda(), nn.Linear(8, 2).cuda()
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def learn(self, state, reward, following):
+        with torch.no_grad():
+            wanted = reward + 0.99 * self.target(following)
+        loss = F.mse_loss(self.net(state), wanted)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+"""
+    loop = "from agent import Agent\nagent = Agent()\nfor step in range(1000):\n    agent.learn(*memory.sample())\n"
+    reason = why_precise(script(loop, agent=agent))
+
+    assert reason is not None
+    assert reason.text.startswith("a network learns from targets that it estimates itself, as Q-learning does")

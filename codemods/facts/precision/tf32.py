@@ -201,7 +201,7 @@ def _needs_precision(script: Script, call: ast.Call) -> str | None:
 
 
 def _why_bootstrapped(script: Script) -> Reason | None:
-    for module in dict.fromkeys(each.module for each in script.iterations):
+    for module in dict.fromkeys(module for module, _ in script.backwards):
         phases = Phases(script.seen_from(module, script.told))
         for phase in phases.all:
             hazard = bootstrapped(phases, phase)
