@@ -44,6 +44,23 @@ def test_which_spaces_are_the_project_s(text: str, expected: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("imports", "is_own"),
+    [
+        pytest.param("import gym", False, id="a vector of environments has the space of one of them"),
+        pytest.param("from gym import spaces", True, id="the project makes spaces"),
+        pytest.param("import gymnasium.spaces", True, id="by the whole name"),
+        pytest.param("from gymnasium.spaces import Box", True, id="one kind of them"),
+        pytest.param("import gym\nlarge = gym.spaces.Box(0, 1, (4000,))", True, id="as an attribute"),
+    ],
+)
+def test_a_space_may_be_handed_on_by_its_name(imports: str, *, is_own: bool) -> None:
+    handing = "class Envs:\n    def __init__(self, observation_space):\n"
+    known = script(f"{imports}\n{handing}        self.observation_space = observation_space\n")
+
+    assert ("observation_space" in Spaces(known.flow).of_the_project) is is_own
+
+
+@pytest.mark.parametrize(
     ("text", "is_one", "is_asked_for"),
     [
         pytest.param("env.observation_space", True, True, id="a space"),

@@ -36,9 +36,31 @@ class Spaces:
             target.attr
             for module in self._flow.modules
             for target in module.nodes(ast.Attribute)
-            if target.attr in SPACES and isinstance(target.ctx, ast.Store) and not _passes_on(module.statement(target))
+            if target.attr in SPACES and isinstance(target.ctx, ast.Store)
+            if not self._passes_on(module.statement(target))
         }
         return frozenset(found | {f"single_{each}" for each in found})
+
+    def _passes_on(self, statement: ast.stmt) -> bool:
+        """Whether the statement only gives a space another place: ``self.action_space = env.action_space``.
+
+        ``self.action_space = action_space`` does, as a vector of environments is given that of one of them, where the
+        project makes no spaces.
+        """
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        is_handed = isinstance(value, ast.Name) and value.id in SPACES and not self._makes_spaces
+        return is_handed or (isinstance(value, ast.Attribute) and value.attr in SPACES)
+
+    @cached_property
+    def _makes_spaces(self) -> bool:
+        """Whether a module of the project names ``gym.spaces``."""
+        modules = self._flow.modules
+        return any(
+            "spaces" in f"{getattr(each, 'module', None)}.{alias.name}".split(".")
+            for module in modules
+            for each in module.nodes(ast.Import, ast.ImportFrom)
+            for alias in each.names
+        ) or any(each.attr == "spaces" for module in modules for each in module.nodes(ast.Attribute))
 
     def are_asked_for(self, node: ast.expr) -> bool:
         """Whether an expression holds a space, or the size of one."""
@@ -49,9 +71,3 @@ class Spaces:
         """Whether the expression is a space of an environment, or a name that is given one somewhere else."""
         bound = binding(self._flow, node) if self.are_used and isinstance(node, ast.Name) else node
         return self.are_used and isinstance(bound, ast.Attribute) and bound.attr in SPACES
-
-
-def _passes_on(statement: ast.stmt) -> bool:
-    """Whether the statement only gives a space another place: ``self.action_space = env.action_space``."""
-    value = statement.value if isinstance(statement, ast.Assign) else None
-    return isinstance(value, ast.Attribute) and value.attr in SPACES
