@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
+from codemods.dataflow.values import Class, Function, Method
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
@@ -56,7 +57,39 @@ def _argument(flow: Flow, name: ast.Name) -> ast.expr | None:
     if len(calls) != 1 or any(module.function(each) is function for each in stores):
         return None
     bound = flow.bind(function, calls[0])
-    return bound.get(name.id) if bound.is_whole else None
+    given = bound.get(name.id)
+    return given if bound.is_whole or given is not None else _entry(flow, calls[0], name.id)
+
+
+def _entry(flow: Flow, call: ast.Call, name: str) -> ast.expr | None:
+    """What a call gives a parameter by ``**kwargs``: one dictionary's entry, which stays as it is written."""
+    spread = [each.value for each in call.keywords if each.arg is None]
+    is_starred = any(isinstance(each, ast.Starred) for each in call.args)
+    is_direct = all(isinstance(each, (Class, Function, Method)) for each in flow.values(call.func))
+    if len(spread) != 1 or is_starred or not is_direct or not isinstance(spread[0], ast.Name):
+        return None
+    made = binding(flow, spread[0])
+    if not isinstance(made, ast.Dict) or not all(isinstance(each, ast.Constant) for each in made.keys):
+        return None
+    module = next(each for each in flow.modules if each.holds(call))
+    if any(_may_set(module, each, name) for each in module.nodes(ast.Name) if each.id == spread[0].id):
+        return None
+    entries = (item for key, item in zip(made.keys, made.values, strict=True) if _is_key(key, name))
+    return next(entries, None)
+
+
+def _may_set(module: Module, owner: ast.Name, key: str) -> bool:
+    """Whether an entry of a dictionary may be set where the dictionary's name stands."""
+    match module.parent(owner):
+        case ast.keyword(None):
+            return False
+        case ast.Subscript(ast.Name(), ast.Constant() as item) as place:
+            return item.value == key and not isinstance(place.ctx, ast.Load)
+    return isinstance(owner.ctx, ast.Load)
+
+
+def _is_key(key: ast.expr | None, name: str) -> bool:
+    return isinstance(key, ast.Constant) and key.value == name
 
 
 def _scope(module: Module, name: ast.Name) -> Callee | None:
