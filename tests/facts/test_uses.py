@@ -95,3 +95,35 @@ def test_code_that_it_calls_is_looked_into() -> None:
 )
 def test_what_a_model_needs_for_itself(forward: str, place: str | None) -> None:
     assert where("print(model(x))", forward) == place
+
+
+_MASK = """\
+import torch
+def mask(size, needs=False):
+    return torch.ones(size, requires_grad=needs)
+def run(x):
+    return x * mask(x.shape)
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "place"),
+    [
+        pytest.param("", None, id="a parameter that is false wherever the function is called"),
+        pytest.param("mask(4, needs=False)", None, id="and is given so"),
+        pytest.param("mask(4, True)", "torch.ones(size, requires_grad=needs)", id="but is true elsewhere"),
+        pytest.param("mask(4, x.training)", "torch.ones(size, requires_grad=needs)", id="but is not known elsewhere"),
+        pytest.param("mask(4, **options)", "torch.ones(size, requires_grad=needs)", id="but may be given elsewhere"),
+        pytest.param(
+            "import runner\nrunner.start(mask)",
+            "torch.ones(size, requires_grad=needs)",
+            id="but somebody else may call it",
+        ),
+    ],
+)
+def test_gradients_that_a_parameter_asks_for(otherwise: str, place: str | None) -> None:
+    known = script(_MASK.format(otherwise))
+    found = needs_gradients(known.flow, known.module.tree.body[2])
+
+    assert (None if found is None else ast.unparse(found)) == place

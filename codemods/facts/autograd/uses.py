@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import External, Made
+from codemods.dataflow.values import External, Literal, Made
 from codemods.facts.loops import module_of
 from codemods.facts.models.layers import Model
 from codemods.facts.training.iterations import called_functions
@@ -91,7 +91,7 @@ def _is_asked_before(flow: Flow, node: ast.AST) -> bool:
 
 
 def _call_needs_gradients(flow: Flow, call: ast.Call) -> bool:
-    asks = any(each.arg == "requires_grad" and not _is_false(each.value) for each in call.keywords)
+    asks = any(each.arg == "requires_grad" and not _is_always_false(flow, each.value) for each in call.keywords)
     if asks and not _becomes_integers(flow, call):
         return True
     for callee in flow.values(call.func):
@@ -116,6 +116,13 @@ def _becomes_integers(flow: Flow, call: ast.Call) -> bool:
         return False
     callees = flow.values(call.func)
     return bool(callees) and all(isinstance(each, External) and each.name.startswith("torch.") for each in callees)
+
+
+def _is_always_false(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is false, or a parameter that is so wherever the function is called, as far as all calls are seen."""
+    function = module_of(flow, node).function(node)
+    is_seen = function is None or not flow.escapes(function)
+    return _is_false(node) or (is_seen and flow.values(node) == {Literal("False")})
 
 
 def _is_false(node: ast.expr) -> bool:
