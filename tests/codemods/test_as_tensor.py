@@ -1227,6 +1227,46 @@ def test_a_legacy_constructor_that_may_make_something_else(call: str, because: s
     check_leaves(AsTensor, f"{HEAD}{LOOP}    x = torch.{call}\n", because)
 
 
+BATCHES = """\
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def train(loader):
+    for points, labels in loader:
+        {body}
+        print(points.tolist())
+
+
+train(DataLoader(TensorDataset(torch.arange(12).view(4, 3), torch.arange(4)), {arguments}))
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("points = points.data.numpy()\n        points = torch.Tensor(points)", id="a batch as an array"),
+        pytest.param(
+            "points = np.asarray(points)\n        points[:, :1] += 1\n        points = torch.Tensor(points)",
+            id="parts of it are set",
+        ),
+    ],
+)
+def test_the_legacy_constructor_of_what_has_rows(body: str) -> None:
+    before = BATCHES.format(body=body, arguments="batch_size=2")
+    after = before.replace("torch.Tensor(points)", "torch.as_tensor(points, dtype=torch.float32)")
+
+    check_rewrites(AsTensor, before, after)
+    assert run_script(before) == run_script(after)
+
+
+def test_the_legacy_constructor_of_an_item_may_make_a_size() -> None:
+    code = BATCHES.format(body="points = torch.Tensor(labels.numpy())", arguments="batch_size=None")
+
+    check_leaves(AsTensor, code, may_be_size("labels.numpy()"))
+
+
 def test_nothing_is_said_of_what_is_a_number_here_and_a_tensor_there() -> None:
     code = f"""\
 import argparse

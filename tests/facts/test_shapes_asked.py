@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.devices.shapes_asked import has_shape
+from codemods.facts.devices.shapes_asked import has_axis, has_shape
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,26 @@ def test_a_name_of_a_module_may_be_given_something_else_at_any_time() -> None:
 
     assert isinstance(call.args[0], ast.Name)
     assert not has_shape(module, call.args[0])
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("x[:, 0:3] = other\n    use(x)", True, id="a part of it is set above"),
+        pytest.param("n = x[0]\n    use(x)", True, id="an item is taken"),
+        pytest.param("x[1:] *= 2\n    use(x)", True, id="a part of it is changed"),
+        pytest.param("n = x[other]\n    use(x)", False, id="a mask of a single number takes that"),
+        pytest.param("n = x[...], x[None], x[()]\n    use(x)", False, id="what a single number has, too"),
+        pytest.param("n = x[True]\n    use(x)", False, id="a truth is a mask"),
+        pytest.param("n = other[x, 0]\n    use(x)", False, id="it is the index"),
+        pytest.param("n = other and x[0]\n    use(x)", False, id="perhaps not computed"),
+        pytest.param("x[0] = 1\n    x = other\n    use(x)", False, id="of what the name held before"),
+    ],
+)
+def test_whether_parts_of_it_are_taken(body: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    module = script(f"def f(x, other):\n    {body}\n").module
+    (call,) = (each for each in module.nodes(ast.Call) if isinstance(each.func, ast.Name) and each.func.id == "use")
+    name = call.args[0]
+
+    assert isinstance(name, ast.Name)
+    assert has_axis(module, name) is expected

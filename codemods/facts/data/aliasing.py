@@ -171,7 +171,7 @@ def _is_collated(flow: Flow, loaders: Iterable[Loader], module: Module, call: as
     return (
         class_ is not None
         and bool(reading)
-        and all(map(_copies_items, reading))
+        and all(map(stacks_items, reading))
         and _is_only_loaded(flow, class_, {each.call for each in reading})
         and _is_returned(module, call, function)
     )
@@ -182,7 +182,7 @@ def _is_of(value: Value, class_: ast.ClassDef | None) -> bool:
     return owner is not None and owner.site is class_
 
 
-def _copies_items(loader: Loader) -> bool:
+def stacks_items(loader: Loader) -> bool:
     """Whether the loader stacks the items of a batch: ``batch_size=None`` hands them on, a ``collate_fn`` may."""
     handed_on = {
         name: loader.arguments[name].values for name in ("batch_size", "collate_fn") if name in loader.arguments

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.data.aliasing import is_alone, is_copied, is_stacked
+from codemods.facts.data.array_axes import has_axis_of_its_own
 from codemods.facts.data.array_sources import format_of
 from codemods.facts.data.conversions import Form
 from codemods.facts.devices.devices import DeviceKind, device
@@ -78,6 +79,8 @@ def why_not_of_legacy(conversion: Conversion, array: Array) -> Reason | None:
     ``torch.Tensor(np.array(3))`` has three elements, as ``torch.Tensor(3)`` has.
     """
     if array.has_axes or array.is_float or (array.format or "").startswith("float"):
+        return None
+    if has_axis_of_its_own(conversion.script.loaders, conversion.module, conversion.data):
         return None
     data = ast.unparse(conversion.data)
     shown = f"'{data}'" if len(data) <= _LONG else "what it is given"

@@ -433,7 +433,7 @@ def _like(script: Script, transfer: Transfer) -> ast.expr | None:
 
 
 def _is_surely_tensor(script: Script, transfer: Transfer, target: ast.expr) -> bool:
-    """Whether what a copy is to be like is a tensor: tensors alone have a shape, of what ``to()`` takes or is on CUDA."""
+    """Whether it is a tensor: of what ``to()`` takes, or what may be on CUDA, tensors alone have a shape."""
     return is_tensor(script, target) or (isinstance(target, ast.Name) and has_shape(transfer.module, target))
 
 

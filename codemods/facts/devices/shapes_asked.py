@@ -1,4 +1,4 @@
-"""Which names surely hold a tensor, or something like it, as the code around them asks for its shape?"""
+"""Which names surely hold a tensor, or what has axes, as the code around them asks for its shape, or for a part?"""
 
 from __future__ import annotations
 
@@ -24,17 +24,27 @@ def has_shape(module: Module, name: ast.Name) -> bool:
 
     A device and a number format, which ``y.to(x)`` takes as well, have none.
     """
+    return any(_is_asked(module, each) for each in _read_before(module, name))
+
+
+def has_axis(module: Module, name: ast.Name) -> bool:
+    """Whether a part of what the name holds is taken or set, in a statement that always runs before this one, or in it.
+
+    A single number of NumPy's has none: ``a[0]`` and ``a[:, :3]`` fail for it.
+    """
+    return any(_is_taken_apart(module, each) for each in _read_before(module, name))
+
+
+def _read_before(module: Module, name: ast.Name) -> Iterator[ast.Name]:
+    """The reads of the same thing by the same name that surely run before this one, or in its statement."""
     function = module.function(name)
     if function is None or isinstance(function, ast.Lambda):
-        return False
+        return
     bindings = targets(function)
-    return any(
-        each.id == name.id and bindings.are_bound_alike(name, each) and _is_asked(module, each)
-        for statement in _before(module, name)
-        if isinstance(statement, _SIMPLE)
-        for each in walk(statement)
-        if isinstance(each, ast.Name)
-    )
+    for statement in _before(module, name):
+        if isinstance(statement, _SIMPLE):
+            names = (each for each in walk(statement) if isinstance(each, ast.Name) and each.id == name.id)
+            yield from (each for each in names if bindings.are_bound_alike(name, each) and _always_runs(module, each))
 
 
 def _before(module: Module, node: ast.AST) -> Iterator[ast.AST]:
@@ -51,9 +61,25 @@ def _before(module: Module, node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_asked(module: Module, name: ast.Name) -> bool:
-    """``x.shape``, ``x.size(0)``, where that is computed whenever the statement around it runs."""
+    """``x.shape``, ``x.size(0)``."""
     asked = module.parent(name)
-    if not isinstance(asked, ast.Attribute) or asked.attr not in _ASKED:
+    return isinstance(asked, ast.Attribute) and asked.attr in _ASKED
+
+
+def _is_taken_apart(module: Module, name: ast.Name) -> bool:
+    """``x[0]``, ``x[:, :3]``."""
+    taken = module.parent(name)
+    if not isinstance(taken, ast.Subscript) or taken.value is not name:
         return False
+    parts = taken.slice.elts if isinstance(taken.slice, ast.Tuple) else [taken.slice]
+    return any(isinstance(each, ast.Slice) or _is_number(each) for each in parts)
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def _always_runs(module: Module, name: ast.Name) -> bool:
+    """Whether it is computed whenever the statement around it runs."""
     around = itertools.takewhile(lambda each: not isinstance(each, ast.stmt), module.ancestors(name))
     return not any(isinstance(each, _AT_TIMES) for each in around)
