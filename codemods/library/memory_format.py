@@ -65,6 +65,8 @@ MOVING_OPERATORS = frozenset(
     | {"grid_sample", "conv3d", "conv_transpose3d"}
 )
 """Operators of tensors that lay them out anew, or are given tensors laid out otherwise."""
+SHARED = frozenset(f"torch.distributed.{name}" for name in ("all_reduce", "broadcast", "reduce"))
+"""Functions that change the tensor that they are given, as it lies, by those of other processes."""
 OF_MEMORY = frozenset(
     {"as_strided", "as_strided_", "stride", "storage", "untyped_storage", "data_ptr", "is_contiguous", "set_"}
     | {"resize_", "resize_as_", "storage_offset", "view_as_complex"}

@@ -15,7 +15,7 @@ from codemods.facts.models.compilability import draws
 from codemods.facts.models.obstacles import in_framework
 from codemods.facts.models.placement import Home
 from codemods.facts.models.preparation import cuda_condition, last_preparation, under, why_too_early
-from codemods.facts.models.uncalled import ON_CPU
+from codemods.facts.models.uncalled import ON_CPU, run_by_forward
 from codemods.facts.precision.presence import mixed_precision_present, other_precision, uses_apex
 from codemods.facts.reason import Reason
 from codemods.library.memory_format import VIEWS
@@ -191,7 +191,7 @@ for images in torch.randn(100, 64, 3, 224, 224).cuda():
             return
         places: dict[tuple[ast.stmt, str], list[tuple[TrainedModel, Layout]]] = {}
         said: set[tuple[ast.AST, str]] = set()
-        for trained in script.trained_models:
+        for trained in (*script.trained_models, *run_by_forward(script)):
             layout = Layout(script, trained)
             if not trained.is_of(script.module) or not layout.convolves_images:
                 continue

@@ -194,6 +194,37 @@ def test_what_fails_in_this_layout_is_written_otherwise(before: str, after: str)
     check_rewrites(ChannelsLast, text(forward=before), text(forward=after, move=moved))
 
 
+@pytest.mark.parametrize(
+    "wrapper", ["", "model = nn.parallel.DistributedDataParallel(model)\n"], ids=["plain", "wrapped"]
+)
+def test_a_model_may_be_run_by_forward(wrapper: str) -> None:
+    before = text(more="").replace("out = model(", "out = model.forward(")
+    before = before.replace("for images in", wrapper + "for images in")
+    moved = "model = Net().to(device)\n"
+
+    check_rewrites(ChannelsLast, before, before.replace(moved, moved + WHERE_CUDA))
+
+
+def test_a_matrix_may_be_summed_over_processes() -> None:
+    forward = (
+        "x = torch.flatten(self.pool(x), 1)\nc = x.T @ x\ntorch.distributed.all_reduce({})\nreturn self.fc(x) + c.sum()"
+    )
+    moved = "model = Net().to(device)\n" + WHERE_CUDA
+
+    check_rewrites(ChannelsLast, text(forward=forward.format("c")), text(forward=forward.format("c"), move=moved))
+    assert reason(text(forward="torch.distributed.all_reduce(x)\n" + VECTORS)) == (
+        "unknown-model",
+        "whether torch.distributed.all_reduce() keeps the layout is not known (line 17)",
+    )
+
+
+def test_rows_of_a_vector_may_be_viewed() -> None:
+    forward = "x.flatten()[:-1].view(3, -1).sum()\n" + VECTORS
+    moved = "model = Net().to(device)\n" + WHERE_CUDA
+
+    check_rewrites(ChannelsLast, text(forward=forward), text(forward=forward, move=moved))
+
+
 LEFT = {
     "a view is written to": (
         text(forward="x.view(-1).mul_(2)\n" + VECTORS),

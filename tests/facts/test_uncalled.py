@@ -7,7 +7,14 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.models.uncalled import is_made_of_model, not_known, optimized, owners, run_by_methods
+from codemods.facts.models.uncalled import (
+    is_made_of_model,
+    not_known,
+    optimized,
+    owners,
+    run_by_forward,
+    run_by_methods,
+)
 
 HEAD = """\
 import torch
@@ -127,3 +134,40 @@ def test_of_a_model_that_runs_by_its_methods_elsewhere_nothing_more_is_said() ->
     known = script(f"{HEAD}import engine\nmodel = Net().cuda()\n{STEP}engine.train(model, data)\n", engine=engine)
 
     assert not [*optimized(known)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        pytest.param("model.forward(x).sum().backward()", [["Net", "DataParallel"]], id="it is run by forward"),
+        pytest.param(
+            "model.forward(x).sum().backward()\n    model.module.forward(x)", [["Net", "DataParallel"]], id="twice"
+        ),
+        pytest.param("model(x).sum().backward()\n    model.forward(x)", [], id="it is called, too"),
+        pytest.param("model.train(x).backward()", [], id="another method is called"),
+    ],
+)
+def test_models_that_are_run_by_forward(calls: str, expected: list[list[str]]) -> None:
+    known = script(f"{HEAD}model = nn.DataParallel(Net().cuda())\nfor x in data:\n    {calls}\n")
+    found = [
+        [each.model.value.name, *(one.name.rpartition(".")[2] for one in each.wrappers)]
+        for each in run_by_forward(known)
+    ]
+
+    assert found == expected
+
+
+def test_a_layer_that_a_model_runs_by_forward_is_a_part_of_it() -> None:
+    learner = """
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+    def learn(self, x):
+        self.net.forward(x).sum().backward()
+learner = Learner().cuda()
+for x in data:
+    learner.learn(x)
+"""
+
+    assert not list(run_by_forward(script(HEAD + learner)))

@@ -17,6 +17,7 @@ from codemods.library.memory_format import (
     KEEPING_FUNCTIONS,
     LAYERS,
     NETWORKS,
+    SHARED,
     THREE_DIMENSIONAL,
 )
 
@@ -64,11 +65,21 @@ def test_weights_of_volumes_refuse_it(name: str) -> None:
         layer.to(memory_format=LAST)
 
 
-@pytest.mark.parametrize("name", sorted(GOES_BACK | FUNCTIONAL_CONVOLUTIONS | FAIL_ON_WEIGHTS | KEEPING_FUNCTIONS))
+@pytest.mark.parametrize(
+    "name", sorted(GOES_BACK | FUNCTIONAL_CONVOLUTIONS | FAIL_ON_WEIGHTS | KEEPING_FUNCTIONS | SHARED)
+)
 def test_what_is_named_is_there(name: str) -> None:
     package, _, last = name.rpartition(".")
 
     assert hasattr(importlib.import_module(package), last)
+
+
+@pytest.mark.parametrize("sizes", [(8,), (8, 8), (8, 8, 8), (2, 8, 8, 8), (3, 1, 8, 8, 8)], ids=str)
+def test_products_of_matrices_lie_row_by_row(sizes: tuple[int, ...]) -> None:
+    other = torch.randn(sizes)
+
+    assert (images() @ other).is_contiguous()
+    assert (other @ images()).is_contiguous()
 
 
 @pytest.mark.parametrize("name", ["parameters_to_vector", "orthogonal_"])

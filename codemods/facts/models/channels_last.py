@@ -46,6 +46,7 @@ from codemods.library.memory_format import (
     MOVING_OPERATORS,
     NETWORKS,
     OF_MEMORY,
+    SHARED,
     THREE_DIMENSIONAL,
     VIEWS,
 )
@@ -227,6 +228,8 @@ class ChannelsLast:
         if not values:
             return False
         if isinstance(call.func, ast.Attribute) and call.func.attr in KEEPING_METHODS and not names:
+            return True
+        if names & SHARED and call.args and row_major(self.flow).holds(call.args[0]):
             return True
         return all(
             self.flow.run_by(each) is not None

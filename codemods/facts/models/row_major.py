@@ -72,12 +72,12 @@ class RowMajor:
                 return bool(given) and all(self.holds(each) for each in given)
             case ast.Tuple(parts) | ast.List(parts):
                 return all(self.holds(each) for each in parts)
-            case ast.Constant():
-                return True
+            case ast.Constant() | ast.BinOp(_, ast.MatMult(), _):
+                return True  # a product of matrices is new
             case ast.BinOp(left, _, right):
                 return self.holds(left) and self.holds(right)
-            case ast.UnaryOp(_, operand):
-                return self.holds(operand)
+            case ast.UnaryOp(_, whole) | ast.Subscript(whole, ast.Slice(_, _, None)) if self.holds(whole):
+                return True
             case ast.Call():
                 return self._call_holds(asked)
         return self._came_so(asked)

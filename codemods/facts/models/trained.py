@@ -91,7 +91,7 @@ def trained_models(
     wrappers: dict[Value, dict[Value, None]] = {}
     for iteration in iterations:
         for event in iteration.of(EventKind.FORWARD):
-            if event.frame is not None and _in_model(flow, event.module, event.node):
+            if event.frame is not None and in_model(flow, event.module, event.node):
                 continue
             for subject in event.subjects:
                 for *around, value in wrappings(flow, subject) if kind(flow, subject) is Kind.MODEL else ():
@@ -118,7 +118,7 @@ def _place(value: Value) -> tuple[int, int]:
     return getattr(value.site, "lineno", 0), getattr(value.site, "col_offset", 0)
 
 
-def _in_model(flow: Flow, module: Module, node: ast.AST) -> bool:
+def in_model(flow: Flow, module: Module, node: ast.AST) -> bool:
     """Whether the node stands in a method of a model."""
     return any(
         isinstance(above, ast.ClassDef) and kind(flow, _instance(above)) is Kind.MODEL
@@ -189,7 +189,7 @@ def late_hook(
     for module in modules:
         for call in module.nodes(ast.Call):
             is_hook = isinstance(call.func, ast.Attribute) and is_of_modules(call.func.attr)
-            if not is_hook or _in_model(flow, module, call):
+            if not is_hook or in_model(flow, module, call):
                 continue
             first = min((each.lineno for each in calls if entry.function(each) is scope), default=0)
             if module is not entry or entry.function(call) is not scope or call.lineno > first:

@@ -11,11 +11,12 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Made, Method, Value, Values, owner_of, without_none
 from codemods.facts.devices.cuda_use import no_cuda
 from codemods.facts.devices.transfers import Transfer
+from codemods.facts.loops import module_of
 from codemods.facts.models.compilability import why_not_traced
 from codemods.facts.models.layers import Model, function_in_threads, held
 from codemods.facts.models.obstacles import SINGLE, in_framework, why_not_compiled
 from codemods.facts.models.placement import home, unknown_models, unwrapped, wrappings
-from codemods.facts.models.trained import TrainedModel
+from codemods.facts.models.trained import TrainedModel, in_model
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind
 from codemods.library.kinds import WRAPPERS, Kind, described, kind, may, why
@@ -44,6 +45,19 @@ def run_by_methods(script: Script, modules: Sequence[Module]) -> Iterator[tuple[
             if kind(script.flow, model) is Kind.MODEL and (model.site is not None or callee.name == "forward"):
                 done.add(model)
                 yield call, callee, model
+
+
+def run_by_forward(script: Script) -> Iterator[TrainedModel]:
+    """The models of which training iterations call ``forward`` alone, as if they called them."""
+    done = {each.model.value for each in script.trained_models}
+    for call, method, value in run_by_methods(script, script.modules):
+        module = module_of(script.flow, call)
+        if method.name != "forward" or in_model(script.flow, module, call):
+            continue
+        for *around, inner in wrappings(script.flow, value):
+            if inner.site is not None and inner not in done:
+                done.add(inner)
+                yield TrainedModel(script.modules, Model(script.flow, inner), ((module, call),), tuple(around))
 
 
 def only_methods(script: Script) -> Iterator[tuple[ast.AST, Reason]]:
