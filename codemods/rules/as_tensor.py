@@ -10,6 +10,7 @@ from codemods.dataflow.names import words
 from codemods.editing.splitting import split
 from codemods.editing.values import AddArgument, Replace
 from codemods.facts.data.array_obstacles import (
+    is_read_as_float64,
     why_copied_alike,
     why_no_call,
     why_not_of_array,
@@ -51,7 +52,8 @@ class AsTensor(Codemod):
     When it is left:
         The tensor would share its memory with something that lives on: an array that is written, kept, returned or made
         elsewhere, a view of a data set whose batches are not copied together. It is not certain that it is an array, or
-        that the arrays of a list have one number format, or that there is one at all in it. The legacy constructor may
+        that the arrays of a list have one number format, or that there is one at all in it, where the call does not
+        name that of the tensor. The legacy constructor may
         be given a single integer, of which it makes a size. The copy happens anyway, to another device or number
         format. Outside of loops and data sets only what is read from files, and lists of arrays, are looked at.
 
@@ -222,6 +224,9 @@ for i in range(100):
         if conversion.form is Form.LEGACY:
             handed_on = f", dtype={torch}.{conversion.format}"
         joined = f"{numpy}({{data}})"
+        if is_read_as_float64(conversion, items):
+            float64 = conversion.script.spelled(module, "numpy.float64", module.statement(call)) or '"float64"'
+            joined = f"{numpy}({{data}}, dtype={float64})"
         template = f"{torch}.as_tensor({joined}{handed_on})" if handed_on else f"{torch}.from_numpy({joined})"
         return self.rewrites(module, call, _ELEMENTS, Replace(module, call, template, holes))
 

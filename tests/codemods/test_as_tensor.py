@@ -145,6 +145,30 @@ FORMS = {
             "    x = torch.as_tensor(np.array(rs), dtype=torch.float32)\n"
         ),
     ),
+    "a list of integers that are rounded as torch rounds them, over float64": (
+        "    x = torch.tensor([np.zeros(3, dtype=np.int64)], dtype=torch.float32)\n",
+        "    x = torch.as_tensor(np.array([np.zeros(3, dtype=np.int64)], dtype=np.float64), dtype=torch.float32)\n",
+    ),
+    "a list of arrays of unknown format, in one that is known": (
+        "    x = torch.tensor([np.array(eval('[1, 2, 2**60]')), np.zeros(3)], dtype=torch.float)\n",
+        "    x = torch.as_tensor(np.array([np.array(eval('[1, 2, 2**60]')), np.zeros(3)], dtype=np.float64), dtype=torch.float)\n",
+    ),
+    "the legacy constructor of such a list": (
+        "    x = torch.FloatTensor([np.array(eval('[1, 2, 2**60]'))])\n",
+        "    x = torch.as_tensor(np.array([np.array(eval('[1, 2, 2**60]'))], dtype=np.float64), dtype=torch.float32)\n",
+    ),
+    "a list of arrays of unknown format that become floats at once": (
+        "    x = torch.tensor([np.array(eval('[1, 2, 2**60]')), np.zeros(3)]).float()\n",
+        "    x = torch.from_numpy(np.array([np.array(eval('[1, 2, 2**60]')), np.zeros(3)])).float()\n",
+    ),
+    "a list that may be empty, and becomes floats at once": (
+        "    rs = []\n    for j in range(i):\n        rs.append(np.ones(3))\n    x = torch.tensor(rs).double()\n",
+        "    rs = []\n    for j in range(i):\n        rs.append(np.ones(3))\n    x = torch.from_numpy(np.array(rs)).double()\n",
+    ),
+    "a list that is made by its name": (
+        "    rs = list()\n    for j in range(4):\n        rs.append(np.ones(3))\n    x = torch.tensor(rs)\n",
+        "    rs = list()\n    for j in range(4):\n        rs.append(np.ones(3))\n    x = torch.from_numpy(np.array(rs))\n",
+    ),
     "the legacy constructor of integers that are several": (
         "    x = torch.Tensor(np.array([3, 4]))\n",
         "    x = torch.as_tensor(np.array([3, 4]), dtype=torch.float32)\n",
@@ -185,6 +209,7 @@ def left_elsewhere(name: str) -> str:
 
 
 NOT_KNOWN = "it is not known to be a NumPy array"
+NO_ARRAYS = "it is not known to be a list of NumPy arrays: that depends on load(i).copy() (line 6)"
 MAY_BE_EMPTY = "an empty list would become a tensor of another number format"
 LEFT = {
     "the array is written later": ("    a = np.ones(3)\n    x = torch.tensor(a)\n    a[0] = 5\n", left_elsewhere("a")),
@@ -312,10 +337,19 @@ LEFT = {
         "    x = torch.tensor([np.array(load(i)), np.zeros(3)])\n",
         "the number format of the list's arrays is not known",
     ),
-    "large integers on the way to floats": (
-        "    x = torch.tensor([np.zeros(3, dtype=np.int64)], dtype=torch.float32)\n",
-        "numbers of int64 may be rounded otherwise on the way to float32",
+    "large integers on the way to smaller ones": (
+        "    x = torch.tensor([np.zeros(3, dtype=np.int64)], dtype=torch.int32)\n",
+        "numbers of int64 may be rounded otherwise on the way to int32",
     ),
+    "a list of arrays of unknown format for integers": (
+        "    x = torch.LongTensor([np.array(load(i)), np.zeros(3)])\n",
+        "the number format of the list's arrays is not known",
+    ),
+    "a list of arrays of unknown format that is rounded to another one": (
+        "    x = torch.tensor([np.array(load(i))]).half()\n",
+        "the number format of the list's arrays is not known",
+    ),
+    "a list of what may be tensors": ("    x = torch.as_tensor([load(i).copy()], dtype=torch.float32)\n", NO_ARRAYS),
     "a tensor that is given another format": (
         "    t = torch.ones(3).cuda()\n    x = torch.tensor(t, dtype=torch.float64)\n",
         "it is a tensor already, which is given other properties here",

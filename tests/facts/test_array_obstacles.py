@@ -159,12 +159,20 @@ def test_why_the_old_class_stays(made: str, expected: str | None) -> None:
         pytest.param("torch.tensor(a, requires_grad=True)", "np.zeros(3)", "other-arguments", id="with a gradient"),
         pytest.param("torch.tensor(a, dtype=torch.float32)", "np.zeros(3)", None, id="rounded as each number is"),
         pytest.param(
-            "torch.tensor(a, dtype=torch.float32)",
+            "torch.tensor(a, dtype=torch.int32)",
             "np.zeros(3, dtype=np.int64)",
             "other-result",
-            id="integers that a double does not hold",
+            id="integers that smaller ones do not hold",
         ),
-        pytest.param("torch.FloatTensor(a)", "np.zeros(3, dtype=np.int64)", "other-result", id="the same by the class"),
+        pytest.param(
+            "torch.tensor(a, dtype=torch.float32)",
+            "np.zeros(3, dtype=np.int64)",
+            None,
+            id="integers over a double, which torch rounds first, too",
+        ),
+        pytest.param("torch.FloatTensor(a)", "np.zeros(3, dtype=np.int64)", None, id="the same by the class"),
+        pytest.param("torch.FloatTensor(a)", "np.array(rows)", None, id="of any format, over a double"),
+        pytest.param("torch.LongTensor(a)", "np.array(rows)", "unknown-array", id="of any format, for integers"),
     ],
 )
 def test_why_a_list_of_arrays_is_not_joined(call: str, item: str, expected: str | None) -> None:

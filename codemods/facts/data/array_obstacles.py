@@ -136,20 +136,40 @@ def _shared(conversion: Conversion, array: Array) -> Reason:
 def why_not_of_list(conversion: Conversion, items: Array) -> Reason | None:
     """Why the tensor of a list of arrays is not made of one array."""
     wanted, is_legacy = conversion.arguments, conversion.form is Form.LEGACY
-    if items.format is None:
+    is_converted = is_read_as_float64(conversion, items) or _is_cast_after(conversion)
+    if items.format is None and not is_converted:
         return Reason("unknown-array", "the number format of the list's arrays is not known")
     if "requires_grad" in wanted:
         return Reason("other-arguments", "it is made with a gradient of its own")
-    if not wanted and not is_legacy and not conversion.arrays.bound.is_filled(conversion.module, conversion.data):
+    is_filled = is_converted or conversion.arrays.bound.is_filled(conversion.module, conversion.data)
+    if not wanted and not is_legacy and not is_filled:
         return Reason("other-result", "an empty list would become a tensor of another number format")
-    given: str | None = items.format
-    if is_legacy:
-        given = conversion.format
-    elif "dtype" in wanted:
-        given = format_of(conversion.script.flow, wanted["dtype"])
-    if is_legacy and not _is_read_alike(items.format, given):
+    given = _format_of_list(conversion) or items.format
+    if is_legacy and items.format is not None and not _is_read_alike(items.format, given):
         text = f"numbers of {items.format} may be refused as {given} one by one, and are cut as a whole"
         return Reason("other-result", text)
-    if given != items.format and items.format not in _NARROW:
+    if given != items.format and items.format not in _NARROW and not is_converted:
         return Reason("other-result", f"numbers of {items.format} may be rounded otherwise on the way to {given}")
     return None
+
+
+def is_read_as_float64(conversion: Conversion, items: Array) -> bool:
+    """Whether a list's arrays, of whatever format, are joined in float64 first: so torch reads them one by one."""
+    return items.format not in _NARROW and _format_of_list(conversion) in {"float32", "float64"}
+
+
+def _format_of_list(conversion: Conversion) -> str | None:
+    """The number format that the call asks for, whatever the list's arrays have; None where it asks for none."""
+    wanted = conversion.arguments.get("dtype")
+    if conversion.form is Form.LEGACY:
+        return conversion.format
+    return format_of(conversion.script.flow, wanted) if wanted is not None else None
+
+
+def _is_cast_after(conversion: Conversion) -> bool:
+    """``torch.tensor(arrays).float()``: the tensor is of floats in the end, even where the list is empty."""
+    method = conversion.module.parent(conversion.call)
+    call = conversion.module.parent(method) if isinstance(method, ast.Attribute) else None
+    is_called = isinstance(call, ast.Call) and call.func is method and not call.args and not call.keywords
+    is_plain = conversion.form is not Form.LEGACY and "dtype" not in conversion.arguments
+    return is_called and is_plain and method.attr in {"float", "double"}  # type: ignore[union-attr]

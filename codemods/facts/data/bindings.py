@@ -273,7 +273,10 @@ def _class_around(module: Module, node: ast.AST) -> ast.ClassDef | None:
 
 
 def is_empty(node: ast.expr) -> bool:
-    """Whether it is ``[]``."""
+    """Whether it is ``[]`` or ``list()``."""
+    match node:
+        case ast.Call(ast.Name("list"), [], []):
+            return True
     return isinstance(node, ast.List) and not node.elts
 
 
