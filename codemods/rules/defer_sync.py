@@ -45,7 +45,8 @@ class DeferSync(Codemod):
         ``loss.item()`` waits until the device has computed the loss, and all that was queued before it. Meanwhile the
         host queues nothing and reads no batch, and when the wait is over the device has nothing to do. A sum that stays
         on the device lets the host run ahead, as does a list of tensors, or a tensor on the device whose items are set
-        (``losses[k] = loss.item()``). Floats are added in 64 bits, as Python adds them. A count that copies what it
+        (``losses[k] = loss.item()``). What is computed before it is kept, ``losses.append(loss.item() * len(x))``, is
+        computed there. Floats are added in 64 bits, as Python adds them. A count that copies what it
         adds to the host, ``correct += hits.cpu().sum()``, waits just so, and is a tensor without the copy, too. A loop
         within the iteration, such as one over all parameters for the norm of their gradients, waits in each of its
         passes: its sum stays on the device until that loop ends, and the host waits once.
@@ -66,7 +67,7 @@ class DeferSync(Codemod):
     Results:
         The same sums, lists and tensors, bit for bit, on the host wherever the script reads them. A count that was a
         tensor of the host is one of the device, where only its number is asked for; CUDA may round a share of it
-        (``correct / size``) otherwise in the last bit. So it may what the loop divides before it adds it
+        (``correct / size``) otherwise in the last bit. So it may what the loop divides before it adds or keeps it
         (``total += loss.item() / len(loader)``), as it multiplies by the reciprocal.
 
     References:
@@ -228,11 +229,12 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
     def _kept(self, kept: DeferredList, node: ast.AST) -> Finding:
         """``losses.append(loss.item())`` → ``losses.append(loss.detach())``, and the numbers after the loop."""
         total = kept.total
-        edits = _as_tensors(kept)
+        edits = [_on_device(kept, each) if kept.widens(each) else _as_tensor(kept, each) for each in kept.readings]
         if total.is_read_after:
             text = f"{total.name} = [each.item() for each in {total.name}]"
             edits.append(Insert(total.module, total.loop, text, "after"))
-        return self.rewrites(total.module, node, _KEPT, *edits, promise=Promise.BITWISE)
+        promise = Promise.PRECISION if kept.rounds_otherwise else Promise.BITWISE
+        return self.rewrites(total.module, node, _KEPT, *edits, promise=promise)
 
 
 def _sunk(script: Script, use: SeldomUse) -> Iterator[Edit]:
@@ -242,10 +244,12 @@ def _sunk(script: Script, use: SeldomUse) -> Iterator[Edit]:
 
 
 def _as_tensors(kept: Deferral) -> list[Edit]:
-    return [
-        Replace(each.module, each.node, "{tensor}" + _detached(kept, each), (("tensor", each.tensor),))
-        for each in kept.readings
-    ]
+    return [_as_tensor(kept, each) for each in kept.readings]
+
+
+def _as_tensor(kept: Deferral, one: Reading) -> Edit:
+    """``loss.item()`` → ``loss.detach()``."""
+    return Replace(one.module, one.node, "{tensor}" + _detached(kept, one), (("tensor", one.tensor),))
 
 
 def _there(kept: DeferredTensor) -> Iterator[Edit]:

@@ -304,6 +304,62 @@ SUMS = {
         "s.append((out.argmax(1) == y).sum())",
         "s = [each.item() for each in s]\nreturn s",
     ),
+    "a list of losses, weighted": (
+        "s = []",
+        "s.append(loss.item() * x.size(0) - 1)",
+        "return s",
+        "s.append(loss.detach().double() * x.size(0) - 1)",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list of shares": (
+        "s = []",
+        "s.append((out.argmax(1) == y).sum().item() / float(x.size()[0]))",
+        "return s",
+        "s.append((out.argmax(1) == y).sum().double() / float(x.size()[0]))",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list of half of what has a name": (
+        "s = []",
+        "v = loss.item() / 2\ns.append(v)",
+        "return s",
+        "v = loss.detach().double() / 2\ns.append(v)",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list of twice what has a name": (
+        "s = []",
+        "v = (out.argmax(1) == y).sum().item()\ns.append(2 * v)",
+        "return s",
+        "v = (out.argmax(1) == y).sum()\ns.append(2 * v)",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list of counts that stay integers": (
+        "s = []",
+        "s.append(-(out.argmax(1) == y).sum().item() + len(y))",
+        "return s",
+        "s.append(-(out.argmax(1) == y).sum() + len(y))",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list of counts, as floats": (
+        "s = []",
+        "s.append(float((out.argmax(1) == y).sum()))",
+        "return s",
+        "s.append((out.argmax(1) == y).sum().double())",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list of floats": (
+        "s = []",
+        "s.append(float(loss))",
+        "return s",
+        "s.append(loss.detach())",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list of products of two": (
+        "s = []",
+        "s.append(loss.item() * (out.argmax(1) == y).sum().item() * 1.0)",
+        "return s",
+        "s.append(loss.detach().double() * (out.argmax(1) == y).sum().double() * 1.0)",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
     "a list to which nothing is appended": (
         "s = []",
         "if len(x) > 9:\n    s.append(loss.item())",
@@ -371,6 +427,27 @@ def test_what_is_divided_or_squared_may_be_rounded_otherwise(computed: str, prom
     code = HEAD + function("s = 0.0", f"s += {computed}", "return s")
 
     assert [site.promise for site in run(DeferSync, code).sites] == [promise]
+
+
+@pytest.mark.parametrize(
+    ("computed", "promise"),
+    [
+        pytest.param("loss.item() * 3", Promise.BITWISE, id="multiplied"),
+        pytest.param("loss.item() / 3", Promise.PRECISION, id="divided, where CUDA multiplies by the reciprocal"),
+    ],
+)
+def test_what_is_divided_and_kept_may_be_rounded_otherwise(computed: str, promise: Promise) -> None:
+    code = HEAD + function("s = []", f"s.append({computed})", "return s")
+
+    assert [site.promise for site in run(DeferSync, code).sites] == [promise]
+
+
+def test_what_is_computed_of_two_tensors_needs_both_on_one_device() -> None:
+    inside = "s.append(loss.item() * out.mean().item())\nmodel.cuda(0)\nmodel.cuda(1)"
+    both = HEAD + function("s = []", inside, "return s")
+
+    assert not any(site.rewrites for site in run(DeferSync, both).sites)
+    assert any(site.rewrites for site in run(DeferSync, both.replace(" * out.mean().item()", " * 2")).sites)
 
 
 def test_a_division_by_zero_that_is_handled_stays_on_the_host() -> None:
@@ -614,9 +691,36 @@ LEFT = {
         ("s = []", "s.append(loss.item())\nif i == 3:\n    s.append(0.0)", "return s"),
         ("s.append(0.0)", "append() keeps its value in each iteration ({})"),
     ),
-    "a list of what is computed on the host": (
-        ("s = []", "s.append(loss.item() / 2)", "return s"),
+    "a list of what is rounded on the host": (
+        ("s = []", "s.append(round(loss.item(), 2))", "return s"),
         ("s.append", "append() keeps its value in each iteration ({})"),
+    ),
+    "a list of half of what is rounded on the host": (
+        ("s = []", "s.append(round(loss.item(), 2) / 2)", "return s"),
+        ("s.append", "'round(loss.item(), 2)' is computed of it on the host ({})"),
+    ),
+    "a list of what is divided by it": (
+        ("s = []", "s.append(1 / loss.item())", "return s"),
+        ("s.append", "'1 / loss.item()' is computed of it on the host ({})"),
+    ),
+    "a list of what is multiplied by what is not known": (
+        ("s = []", "s.append(loss.item() * first())", "return s"),
+        ("s.append", "whether 'first()' is a number of Python's is not known ({})"),
+    ),
+    "a list of what may be integers or floats": (
+        ("s = []", "s.append((out.argmax(1) == y).sum().item() * 0.5)", "return s"),
+        (
+            "s.append",
+            "whether '(out.argmax(1) == y).sum().item() * 0.5' is an integer or a float is not known ({})",
+        ),
+    ),
+    "a list of what is cut": (
+        ("s = []", "s.append(int(loss) * 2)", "return s"),
+        ("s.append", "int() may cut it ({})"),
+    ),
+    "a list that holds a sum of numbers, too": (
+        ("s = []", "s.append(loss.item() * 2)\nif i == 3:\n    s.append(1 + 2)", "return s"),
+        ("s.append(1", "append() keeps its value in each iteration ({})"),
     ),
     "a list of losses that are written to": (
         ("s = []", "s.append(loss.item())\nloss.data.mul_(0)", "return s"),
@@ -653,10 +757,6 @@ LEFT = {
             "its value is kept in 's' in each iteration ({}): keep the tensor, detached, and make numbers of all of them "
             "after the loop",
         ),
-    ),
-    "a list of half of what has a name": (
-        ("s = []", "v = loss.item() / 2\ns.append(v)", "return s"),
-        ("s.append", "append() keeps its value in each iteration ({})"),
     ),
     "a list of what has a name, and is written to": (
         ("s = []", "v = loss.item()\ns.append(v)\nloss.data.mul_(0)", "return s"),

@@ -26,7 +26,11 @@ print(losses)
     [
         pytest.param("losses = []", "losses.append(loss.item())", None, id="losses"),
         pytest.param("losses = [0.0]", "losses.append(loss.item())", "unknown-number", id="a list with an item"),
-        pytest.param("losses = []", "losses.append(float(loss))", "needed-each-step", id="floats, perhaps of integers"),
+        pytest.param("losses = []", "losses.append(float(loss))", None, id="floats"),
+        pytest.param("losses = []", "losses.append(int(loss))", "needed-each-step", id="what is cut"),
+        pytest.param("losses = []", "losses.append(loss.item() / len(x))", None, id="shares"),
+        pytest.param("losses = []", "losses.append(loss.item() / x)", "unknown-number", id="by what is no number"),
+        pytest.param("losses = []", "losses.append((loss.item(), 2))", "needed-each-step", id="pairs"),
         pytest.param(
             "losses = []\nmodel = torch.compile(model, mode='max-autotune')",
             "losses.append(loss.item())",

@@ -312,13 +312,16 @@ class _Iteration:
 
     def _why_not(self, deferral: Deferral) -> Reason | None:
         """What speaks against one of them."""
-        # Nothing is added up in a list or tensor: what is put there may be of any device.
+        # Nothing is added up in a tensor, or in most lists: what is put there may be of any device.
         adds_floats = type(deferral) is Deferral and deferral.has_floats
+        if isinstance(deferral, DeferredList):
+            adds_floats = any(map(deferral.widens, deferral.readings))
         device = other_device(self.script) if adds_floats else None
         return device or deferral.why_not() or self._why_apart(deferral)
 
     def _why_apart(self, deferral: Deferral) -> Reason | None:
-        is_kept_apart = isinstance(deferral, (DeferredList, DeferredTensor))
+        is_kept_apart = isinstance(deferral, DeferredTensor)
+        is_kept_apart = is_kept_apart or (isinstance(deferral, DeferredList) and not deferral.joins)
         adds_one = is_kept_apart or (len(deferral.readings) == 1 and not self.is_inner)
         return why_apart(self.script, deferral.total, adds_one=adds_one)
 

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import last_name, unparsed, walk
 from codemods.dataflow.values import Literal, library_names
 from codemods.facts.models.local_steps import writes_into
 from codemods.facts.numbers import is_without_dimensions
+from codemods.facts.precision.floats import content
 from codemods.facts.reason import HERE, Reason, at
-from codemods.facts.training.sums import Deferral, needed
+from codemods.facts.training.sums import Deferral, is_integer, needed
 from codemods.facts.training.totals import appended
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codemods.facts.devices.readings import Reading
 
 _STATIC = frozenset({"reduce-overhead", "max-autotune"})
 """Modes in which code that torch compiles writes its results into the same memory each time."""
 
 _COUNTING = frozenset({"builtins.range", "tqdm.trange", "tqdm.auto.trange", "itertools.count", "itertools.cycle"})
 _LENGTHS = frozenset({"len", "size"})
+_COMPUTED = (ast.BinOp, ast.UnaryOp)
 _FAR = 10**5
 """Tensors of which each takes a block of 512 bytes: 51 MB."""
 
@@ -35,29 +43,89 @@ class DeferredList(Deferral):
         )
 
     def _why_no_items(self) -> Reason | None:
-        """Why an item would be no new tensor without dimensions, or be written to later."""
+        """Why an item would be no tensor of the same number."""
         for where in self.flow.modules:
             for each in where.nodes(ast.Constant):
                 if isinstance(each.value, str) and each.value in _STATIC:
                     text = f"compiled code may write over its results ({HERE})"
                     return Reason("captured", text, (at(where, each),))
-        module = self.total.module
-        readings = {each.node: each.tensor for each in self.readings if isinstance(each.node.func, ast.Attribute)}
         for statement in self.total.additions:
-            pair = appended(statement)
-            item = pair[1] if pair is not None else None
-            item = self.named.get(item) if isinstance(item, ast.Name) else item
-            tensor = readings.get(item) if isinstance(item, ast.Call) else None
-            if pair is None or tensor is None:
-                return needed(module, statement, "append() keeps its value in each iteration")
-            is_new = isinstance(tensor, (ast.Name, ast.Call, ast.BinOp))
-            if not is_new or not is_without_dimensions(self.flow, module, tensor):
-                text = f"whether '{unparsed(tensor)}' is a new tensor without dimensions is not known ({HERE})"
-                return Reason("unknown-number", text, (at(module, tensor),))
-            for node in walk(self.total.loop) if isinstance(tensor, ast.Name) else ():
-                if writes_into(node, unparsed(tensor)):
-                    return needed(module, node, f"'{unparsed(tensor)}' is written to in each iteration")
+            item = self._item(statement)
+            one = next((each for each in self.readings if each.node is item), None)
+            if item is None or (not isinstance(item, _COMPUTED) if one is None else one.cuts):
+                return needed(self.total.module, statement, "append() keeps its value in each iteration")
+            reason = self._why_no_tensor(one) if one is not None else self._why_computed(item)
+            if reason is not None:
+                return reason
         return None
+
+    def _item(self, statement: ast.stmt) -> ast.expr | None:
+        """What a statement appends: of a name that has no other use, what that is given."""
+        pair = appended(statement)
+        item = pair[1] if pair is not None else None
+        return self.named.get(item) if isinstance(item, ast.Name) else item
+
+    def _why_no_tensor(self, one: Reading) -> Reason | None:
+        """Why what is read may be no new tensor without dimensions, or be written to later."""
+        module, tensor = one.module, one.tensor
+        is_new = isinstance(tensor, (ast.Name, ast.Call, ast.BinOp))
+        if not is_new or not is_without_dimensions(self.flow, module, tensor):
+            text = f"whether '{unparsed(tensor)}' is a new tensor without dimensions is not known ({HERE})"
+            return Reason("unknown-number", text, (at(module, tensor),))
+        for node in walk(self.total.loop) if isinstance(tensor, ast.Name) else ():
+            if writes_into(node, unparsed(tensor)):
+                return needed(module, node, f"'{unparsed(tensor)}' is written to in each iteration")
+        return None
+
+    def _why_computed(self, item: ast.expr) -> Reason | None:
+        """Why what is computed of numbers that are read would come out otherwise on the device, or as another type."""
+        if not self._has_readings(item):
+            return needed(self.total.module, item, "append() keeps its value in each iteration")
+        reason = self._why_inexact(item)
+        if reason is not None:
+            return reason
+        read = self._read_for(item)
+        for one in read:
+            if one.cuts:
+                return needed(one.module, one.node, "int() may cut it")
+        if any(map(self._is_float, read)) or self._is_integer(item):
+            return None
+        text = f"whether '{unparsed(item)}' is an integer or a float is not known ({HERE})"
+        return Reason("unknown-number", text, (at(self.total.module, item),))
+
+    def _is_float(self, one: Reading) -> bool:
+        """Whether a float is read, or what is read becomes one, and all that is computed of it."""
+        found = content(self.flow, one.module, one.tensor)
+        is_divided = any(isinstance(each, ast.Div) for each in self._operators(one))
+        return is_divided or makes_float(one) or (found is not None and found.floats)
+
+    def _read_for(self, item: ast.expr) -> Sequence[Reading]:
+        """What is read from the device to compute an item, also by names that it is given."""
+        parts = {
+            *walk(item),
+            *(each for name, given in self.named.items() if name in walk(item) for each in walk(given)),
+        }
+        return [each for each in self.readings if each.node in parts]
+
+    def _is_integer(self, item: ast.expr) -> bool:
+        """Whether an item is computed of integers alone."""
+        readings: set[ast.expr] = {each.node for each in self.readings if self._is_integral(each)}
+        readings |= {name for name, given in self.named.items() if is_integer(self.flow, given, readings)}
+        return is_integer(self.flow, item, readings)
+
+    def widens(self, one: Reading) -> bool:
+        """Whether what is read is made a float of 64 bits on the device, as Python makes it one on the host."""
+        items = [each for each in map(self._item, self.total.additions) if each is not None]
+        if any(each is one.node for each in items):
+            found = content(self.flow, one.module, one.tensor)
+            return makes_float(one) and (found is None or not found.floats)
+        return makes_float(one) or not any(one in self._read_for(each) and self._is_integer(each) for each in items)
+
+    @property
+    def joins(self) -> bool:
+        """Whether an item is computed of several tensors, which have to lie on one device."""
+        items = [each for each in map(self._item, self.total.additions) if each is not None]
+        return any(len(self._read_for(each)) > 1 for each in items)
 
     def _why_used(self) -> Reason | None:
         """Why the list is not one of this loop alone, which nothing reads until that is over."""
@@ -91,3 +159,8 @@ class DeferredList(Deferral):
             and len(numbers) == len(values)
             and all(isinstance(each, int) and each <= _FAR for each in numbers)
         )
+
+
+def makes_float(one: Reading) -> bool:
+    """``float(x)``, which makes a float of integers, too."""
+    return isinstance(one.node.func, ast.Name) and not one.cuts

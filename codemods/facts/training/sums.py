@@ -173,21 +173,22 @@ class Deferral:
     def _adds_integers(self) -> bool:
         """Whether what is added besides the readings, or multiplies them, is integers."""
         readings: set[ast.expr] = {each.node for each in self.readings}
-        readings |= {name for name, given in self.named.items() if _is_integer(self.flow, given, readings)}
+        readings |= {name for name, given in self.named.items() if is_integer(self.flow, given, readings)}
         pairs = [added(each) for each in self.total.additions]
-        return all(_is_integer(self.flow, pair[1], readings) for pair in pairs if pair is not None)
+        return all(is_integer(self.flow, pair[1], readings) for pair in pairs if pair is not None)
 
 
-def _is_integer(flow: Flow, node: ast.expr, readings: set[ast.expr]) -> bool:
+def is_integer(flow: Flow, node: ast.expr, readings: set[ast.expr]) -> bool:
+    """Whether an expression is an integer for certain, where these are."""
     if node in readings:
         return True
     match node:
         case ast.Constant(value):
             return type(value) is int and value <= _LARGEST
         case ast.BinOp(left, operator, right) if isinstance(operator, _EXACT):
-            return _is_integer(flow, left, readings) and _is_integer(flow, right, readings)
+            return is_integer(flow, left, readings) and is_integer(flow, right, readings)
         case ast.UnaryOp(ast.USub(), inner):
-            return _is_integer(flow, inner, readings)
+            return is_integer(flow, inner, readings)
         case ast.Call(ast.Attribute(attr=name)):
             return name in _SIZES
         case ast.Call(ast.Name("len")):
@@ -234,6 +235,8 @@ def is_number(flow: Flow, module: Module, node: ast.expr) -> bool:
             return is_number(flow, module, inner)
         case ast.Call(ast.Name("len")):
             return True
+        case ast.Call(ast.Name("float" | "int"), [inner], []):
+            return is_number(flow, module, inner)
         case ast.Call(ast.Attribute(attr=name)) | ast.Subscript(ast.Call(ast.Attribute(attr=name)), ast.Constant()):
             return name in _SIZES
         case ast.Subscript(ast.Attribute(attr="shape"), ast.Constant() | ast.UnaryOp()):
