@@ -698,6 +698,42 @@ def test_not_compiling_a_typed_constructor_of(made: str) -> None:
     check_leaves(Compile, code, because)
 
 
+ARRAYS = {
+    "an array": "torch.FloatTensor(np.zeros(8))",
+    "what may be an array": "torch.LongTensor(unseen())",
+    "a list of arrays": "torch.Tensor([np.zeros(8)])",
+    "a list of arrays, as a tensor": "torch.as_tensor([np.zeros(8)])",
+    "a list of NumPy's numbers": "torch.FloatTensor([np.sqrt(x.size(1))])",
+    "a list of tensors": "torch.as_tensor([x.sum(), x.mean()])",
+}
+
+
+@pytest.mark.parametrize("made", ARRAYS.values(), ids=ARRAYS)
+def test_not_compiling_what_makes_tensors_of(made: str) -> None:
+    """Dynamo takes an array for a tensor, of which these make none: TorchRuntimeError, seen with torch 2.14."""
+    head = "import numpy as np\nfrom elsewhere import unseen\n" + HEAD
+    lines = f"        x = x + {made}.to(x.device).sum()\n"
+    code = head.replace(FORWARD, lines + FORWARD) + "model = Net().to(device)\n" + TRAINING
+    because = (
+        f"forward calls {made.partition('(')[0]} of what may be NumPy arrays, which fails once it is compiled: "
+        "write torch.tensor(..., dtype=...), or make it before (line 17)"
+    )
+    check_leaves(Compile, code, because)
+
+
+NUMBERS = (
+    *("torch.FloatTensor([0.5, 2, x.size(1)])", "torch.LongTensor(list(range(8)))", "torch.LongTensor(range(8))"),
+    *("torch.Tensor([[i, len(x)] for i in range(4)])", "torch.as_tensor([1, 2])", "torch.tensor(np.zeros(8))"),
+)
+
+
+@pytest.mark.parametrize("made", NUMBERS)
+def test_compiling_tensors_that_are_made_of_numbers(made: str) -> None:
+    lines = f"        x = x + {made}.to(x.device).sum()\n"
+    head = "import numpy as np\n" + HEAD.replace(FORWARD, lines + FORWARD) + "model = Net().to(device)\n"
+    check_rewrites(Compile, head + TRAINING, head + WHERE_CUDA + TRAINING)
+
+
 @pytest.mark.parametrize("made", ["torch.FloatTensor(*x.size())", "torch.FloatTensor(16, 8)", "x.new(x.size())"])
 def test_compiling_other_legacy_constructors(made: str) -> None:
     head = HEAD.replace(FORWARD, f"        x = x + {made}.normal_().to(x.device)\n" + FORWARD)

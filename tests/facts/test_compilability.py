@@ -86,6 +86,7 @@ def test_it_is_one_graph(body: str) -> None:
         pytest.param("z = torch.zeros(3, requires_grad=True)", "graph-break", id="a leaf"),
         pytest.param("self.table = nn.Parameter(self.table * 2)", "graph-break", id="a Parameter"),
         pytest.param("z = torch.FloatTensor(y.size())", "inductor-fault", id="a size that is taken for data"),
+        pytest.param("z = torch.LongTensor(unseen)", "inductor-fault", id="what may be an array of another format"),
         pytest.param("self.layer.weight.data *= 2", "inductor-fault", id="data that is given to itself"),
         pytest.param("y = torch.fft.fft(y)", "graph-break", id="what is not compiled"),
         pytest.param("g = F.affine_grid(y, y.size())", "dynamic-shapes", id="what fails where sizes differ"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Class, External, Made, Method, Tensor, library_names
+from codemods.dataflow.values import Class, Container, External, Literal, Made, Method, Plain, Tensor, library_names
 from codemods.facts.loops import module_of
 from codemods.facts.models.counting import counted
 from codemods.facts.reason import HERE, Reason, at
@@ -197,14 +197,34 @@ def _is_type_on_cuda(flow: Flow, node: ast.expr) -> bool:
 
 
 def _makes_old_tensor(flow: Flow, call: ast.Call, name: str) -> Reason | None:
-    """What is left of torch 0.3: ``Variable(x)``, and ``torch.FloatTensor(x.size())``."""
+    """What is left of torch 0.3: ``Variable(x)``, ``torch.FloatTensor(x.size())``, ``torch.LongTensor(array)``."""
     if name == "torch.autograd.Variable":
         text = f"forward makes a Variable, {_ENDS}"
         return Reason("graph-break", text, remedy="write the tensor itself: Variable does nothing since torch 0.4")
     if name in _TYPED and len(call.args) == 1 and _is_size(flow, call.args[0]):
         text = f"forward calls {name}(size), which takes the size for data once it is compiled:"
         return Reason("inductor-fault", text, remedy="write torch.empty(size, device=...)")
+    if _looks_at_arrays(flow, call, name):
+        text = f"forward calls {name} of what may be NumPy arrays, which fails once it is compiled:"
+        return Reason("inductor-fault", text, remedy="write torch.tensor(..., dtype=...), or make it before")
     return None
+
+
+def _looks_at_arrays(flow: Flow, call: ast.Call, name: str) -> bool:
+    """Whether a tensor is made of what may be a NumPy array, or a list of arrays or tensors, by what cannot be compiled.
+
+    TorchDynamo takes an array for a tensor: ``torch.LongTensor(array)`` raises where the array has another number format,
+    and ``torch.as_tensor([array, array])`` always (torch 2.14 under ``aot_eager``). Python's numbers are no arrays.
+    """
+    if len(call.args) != 1 or isinstance(call.args[0], ast.Starred):
+        return False
+    values = flow.values(call.args[0])
+    if name == "torch.as_tensor":
+        values = frozenset(each for each in values if isinstance(each, Container))
+    elif name not in _TYPED or any(isinstance(each, Tensor) for each in values):
+        return False
+    held = closure(values, lambda each: flow.items(each) if isinstance(each, Container) else ())
+    return not all(isinstance(each, (Container, Literal, Plain)) for each in held)
 
 
 def _makes_a_leaf(flow: Flow, call: ast.Call) -> bool:
