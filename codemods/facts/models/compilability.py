@@ -211,9 +211,9 @@ def _makes_old_tensor(flow: Flow, call: ast.Call, name: str) -> Reason | None:
 
 
 def _looks_at_arrays(flow: Flow, call: ast.Call, name: str) -> bool:
-    """Whether a tensor is made of what may be a NumPy array, or a list of arrays or tensors, by what cannot be compiled.
+    """Whether it makes a tensor of what may be a NumPy array, or a list of arrays or tensors, and fails once compiled.
 
-    TorchDynamo takes an array for a tensor: ``torch.LongTensor(array)`` raises where the array has another number format,
+    TorchDynamo takes an array for a tensor: ``torch.LongTensor(array)`` raises where its number format is another one,
     and ``torch.as_tensor([array, array])`` always (torch 2.14 under ``aot_eager``). Python's numbers are no arrays.
     """
     if len(call.args) != 1 or isinstance(call.args[0], ast.Starred):
