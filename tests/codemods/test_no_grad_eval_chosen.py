@@ -86,11 +86,36 @@ CHOSEN = {
         ),
         "optimizer is not None",
     ),
+    "a name for the condition": (
+        phases(STEP.replace('phase == "train"', "training"), before='        training = phase == "train"\n'),
+        "training",
+    ),
+    "a name for it in a function": (
+        function(f"{COMPUTED}if is_train:\n    {TRAIN}", "optimizer=None", "    run(optimizer)\n    run()\n").replace(
+            "    for x in", "    is_train = optimizer is not None\n    for x in", 1
+        ),
+        "is_train",
+    ),
     "a flag that says the contrary": (
         function(f"{COMPUTED}if not test:\n    {TRAIN}", "test=False", "    run()\n    run(test=True)\n"),
         "not test",
     ),
 }
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_the_condition_has_to_have_its_name_where_models_compute(*, is_late: bool) -> None:
+    named, computed = '    training = phase == "train"\n', "    out = model(x)\n    loss = criterion(out, x)\n"
+    body = computed + named if is_late else named + computed
+    step = "    if training:\n        loss.backward()\n        optimizer.step()\n    print(loss.item().hex())\n"
+    code = (
+        f'{HEAD}def run(phase, x):\n{body}{step}\n\nfor x in data["train"]:\n    run("train", x)\n    run("val", x)\n'
+    )
+
+    if is_late:
+        check_silent(NoGradEval, code)
+    else:
+        check_rewrites(NoGradEval, code, wrapped(code, "training"))
 
 
 @pytest.mark.parametrize(("code", "test"), CHOSEN.values(), ids=CHOSEN)

@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.training.chosen_training import branch_of, conditions, passes_over
+from codemods.facts.training.chosen_training import branch_of, conditions, is_known_at, passes_over
 
 
 def chosen(loop: str, test: str, more: str = "pass") -> list[str]:
@@ -99,3 +99,46 @@ def test_a_call_passes_over(given: str, body: str, *, expected: bool) -> None:
     calls = {ast.unparse(each.func): each for each in known.module.nodes(ast.Call)}
 
     assert passes_over(known.flow, calls["run"], function, calls["step"]) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("train = phase == 'train'\n    if train:\n        pass", ["train"], id="a name for it"),
+        pytest.param("train = phase == 'train'\n    if not train:\n        pass", [], id="the contrary of the name"),
+        pytest.param("train = model is not None\n    if train:\n        pass", [], id="of something else"),
+        pytest.param("train = phase == 'train' or ready\n    if train:\n        pass", [], id="of something else, too"),
+        pytest.param("if train:\n        pass\n    train = phase == 'train'", [], id="of the run before"),
+        pytest.param(
+            "train = phase == 'train'\n    train = train and ready\n    if train:\n        pass",
+            [],
+            id="it is given twice",
+        ),
+        pytest.param(
+            "if ready:\n        train = phase == 'train'\n    if train:\n        pass", [], id="it is given at times"
+        ),
+        pytest.param(
+            "train = phase == 'train'\n    def stop():\n        global train\n        train = False\n    if train:\n        pass",
+            [],
+            id="a function changes it",
+        ),
+    ],
+)
+def test_a_condition_may_have_a_name(body: str, expected: list[str]) -> None:
+    known = script(f"def run(phase):\n    {body}\nrun('train')\nrun('val')\n")
+    scope = known.module.tree.body[0]
+    assert isinstance(scope, ast.FunctionDef)
+
+    assert [ast.unparse(each) for each in conditions(known.flow, scope)] == expected
+
+
+def test_where_the_name_of_a_condition_is_known() -> None:
+    known = script(
+        "for phase in 'ab':\n    first()\n    train = phase == 'a'\n    second()\n    if train:\n        pass\n"
+    )
+    loop = known.module.tree.body[0]
+    assert isinstance(loop, ast.For)
+    first, _, second, branch = loop.body
+    assert isinstance(branch, ast.If)
+
+    assert [is_known_at(loop, branch.test, each) for each in (first, second)] == [False, True]

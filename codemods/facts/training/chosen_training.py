@@ -24,12 +24,21 @@ Scope: TypeAlias = "FunctionNode | ast.For"
 def conditions(flow: Flow, scope: Scope) -> Iterator[ast.expr]:
     """The conditions of the scope's ``if`` that are true in some of its runs and false in others, each text once."""
     names = _names(scope)
+    derived = _derived(scope, names)
     told: set[str] = set()
     for branch in own(scope, ast.If) if names else ():
         written = unparsed(branch.test)
-        if written not in told and _chooses(flow, branch.test, names):
+        meant = _meant(branch.test, derived)
+        if written not in told and _chooses(flow, meant, names):
             told.add(written)
             yield branch.test
+
+
+def is_known_at(scope: Scope, test: ast.expr, statement: ast.stmt) -> bool:
+    """Whether the names of a condition of the scope have been given what they hold where a statement begins."""
+    asked = {each.id for each in walk(test) if isinstance(each, ast.Name)}
+    stores = (each for each in own(scope, ast.Name) if each.id in asked and isinstance(each.ctx, ast.Store))
+    return all(each.lineno < statement.lineno for each in stores)
 
 
 def branch_of(module: Module, node: ast.AST, test: str, scope: ast.AST) -> ast.If | None:
@@ -113,6 +122,27 @@ def _names(scope: Scope) -> frozenset[str]:
     stored = {each.id for each in own(scope, ast.Name) if not isinstance(each.ctx, ast.Load) and each not in targets}
     declared = {name for each in own(scope, ast.Nonlocal) for name in each.names}
     return frozenset(given - stored - declared)
+
+
+def _derived(scope: Scope, names: frozenset[str]) -> dict[str, ast.Assign]:
+    """What the scope itself makes of these names, once and in each of its runs: ``train = phase == "train"``."""
+    inside = list(walk(scope))
+    stored = [each.id for each in inside if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)]
+    declared = {name for each in inside if isinstance(each, (ast.Nonlocal, ast.Global)) for name in each.names}
+    found: dict[str, ast.Assign] = {}
+    for statement in scope.body:
+        match statement:
+            case ast.Assign([ast.Name(name)], value) if stored.count(name) == 1 and name not in declared:
+                read = {each.id for each in walk(value) if isinstance(each, ast.Name)}
+                if read <= names:
+                    found[name] = statement
+    return found
+
+
+def _meant(test: ast.expr, derived: Mapping[str, ast.Assign]) -> ast.expr:
+    """The condition itself, or what the statement above it made of the name that it is: ``if train:``."""
+    made = derived.get(test.id) if isinstance(test, ast.Name) else None
+    return made.value if made is not None and made.lineno < test.lineno else test
 
 
 def _chooses(flow: Flow, test: ast.expr, names: frozenset[str]) -> bool:

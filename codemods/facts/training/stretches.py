@@ -15,7 +15,7 @@ from codemods.dataflow.values import HostTensor, Method, MovedTensor, Tensor
 from codemods.facts.autograd.uses import called_forwards, needs_gradients
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.reason import HERE, Reason
-from codemods.facts.training.chosen_training import branch_of, conditions, passes_over
+from codemods.facts.training.chosen_training import branch_of, conditions, is_known_at, passes_over
 from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.iterations import called_functions, own
 from codemods.facts.training.modes import functions_of, is_models_method, is_no_evaluation
@@ -358,6 +358,8 @@ class Stretches:
         if not computing:
             return
         run = self._with_losses(module, before[computing[0] : computing[-1] + 1], before[computing[-1] + 1 :])
+        if not is_known_at(scope, test, run[0]):
+            return
         calls = tuple(call for each in run for call in own(each, ast.Call) if self._computes(call))
         used = self._used_after(module, scope)
         reasons = (
