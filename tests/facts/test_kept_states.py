@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 import pytest
 from probe import script
 
 from codemods.facts.training.kept_states import KeptStates
+
+if TYPE_CHECKING:
+    from codemods.facts.script import Script
 
 HEAD = """\
 import torch
@@ -17,8 +21,14 @@ from torch import nn
 
 def forward(body: str, below: str = "", **others: str) -> tuple[KeptStates, ast.FunctionDef]:
     """What is known of a model with this forward."""
+    known = written(body, below, **others)
+    function = next(each for each in known.module.nodes(ast.FunctionDef) if each.name == "forward")
+    return KeptStates(known.flow, known.modules), function
+
+
+def written(body: str, below: str = "", **others: str) -> Script:
     lines = "".join(f"        {line}\n" for line in body.split("\n"))
-    known = script(
+    return script(
         f"""{HEAD}
 class Net(nn.Module):
     def __init__(self):
@@ -36,8 +46,6 @@ net = Net()
 {below}""",
         **others,
     )
-    function = next(each for each in known.module.nodes(ast.FunctionDef) if each.name == "forward")
-    return KeptStates(known.flow, known.modules), function
 
 
 @pytest.mark.parametrize(
@@ -169,6 +177,72 @@ def test_a_constructor_looks_its_layers_up_before_any_forward() -> None:
 
     assert inside(KEEPS, other.format("__init__")) == []
     assert inside(KEEPS, other.format("show")) == [READ]
+
+
+BY_TRAINER = """
+class Trainer:
+    def __init__(self, head):
+        self.head = head
+        self.train()
+    def train(self):
+        self.head.find()
+trainer = Trainer(head)
+"""
+
+
+@pytest.mark.parametrize("name", ["'last'", "str(4)"])
+@pytest.mark.parametrize(
+    ("called", "expected"),
+    [
+        pytest.param("", [], id="by its constructor alone"),
+        pytest.param("head.find()\n", [READ], id="by others, too"),
+        pytest.param(BY_TRAINER, [READ], id="and by what a trainer runs in its constructor"),
+        pytest.param("import runner\nrunner.start(Head.find)\n", [READ], id="maybe by code that is not seen"),
+    ],
+)
+def test_a_method_of_a_constructor_looks_a_weight_up(name: str, called: str, expected: list[str]) -> None:
+    head = (
+        "class Head(nn.Module):\n    def __init__(self, net):\n        self.net = net\n        self.find()\n"
+        f"    def find(self):\n        print(getattr(self.net, {name}))\nhead = Head(net)\n"
+    )
+
+    assert inside(KEEPS, head + called) == expected
+
+
+@pytest.mark.parametrize("read", ["net.last.data.sum()", "net.last.detach()", "net.last.shape", "net.last.size(0)"])
+def test_what_is_read_without_its_graph(read: str) -> None:
+    assert inside(KEEPS, f"print({read})") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "read"),
+    [
+        pytest.param(KEEPS, "net.last.detach()", id="read without its graph"),
+        pytest.param("u = getattr(self.layer, 'u')\nu.data = self.layer(x)\ny = u.dot(x)", "net.data", id="data"),
+    ],
+)
+def test_the_memory_of_what_has_no_graph_may_be_written_anew(body: str, read: str) -> None:
+    known = written(body, f"print({read})")
+
+    assert KeptStates(known.flow, known.modules).inside == ()
+    assert len(KeptStates(known.flow, known.modules, with_memory=True).inside) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("u = getattr(self.layer, 'u')\nu.data = y\ny = u.dot(y)", 0, id="of a vector that is multiplied"),
+        pytest.param("u = getattr(self.layer, 'u')\nu.data = y\ny = y.mv(u)", 0, id="by which is multiplied"),
+        pytest.param("tree = self.tree(x)\ntree.data = y\nu = y\ny = y.mv(u)", 1, id="of what may be no tensor"),
+        pytest.param("tree = self.tree(x)\ntree.data = y\ny = y.mv(tree.h)", 1, id="of what has parts"),
+        pytest.param("self.data = y", 1, id="of the model"),
+        pytest.param("u = self.tree(x)\nu.state = y\ny = y.mv(u)", 1, id="of another name"),
+    ],
+)
+def test_data_of_a_tensor_has_no_graph(body: str, expected: int) -> None:
+    reads = "print(net.data, net.tree.data, net.tree.state)"
+
+    assert len(inside(f"y = self.layer(x)\n{body}", reads)) == expected
 
 
 def test_a_forward_keeps_a_tensor_in_a_name_of_the_module() -> None:

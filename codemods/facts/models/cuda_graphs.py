@@ -118,7 +118,7 @@ def _drops(node: ast.AST) -> bool:
 
 def _why_kept(script: Script, trained: TrainedModel) -> Reason | None:
     """What the model computes is kept, by itself or by others."""
-    states = KeptStates(script.flow, script.modules)
+    states = KeptStates(script.flow, script.modules, with_memory=True)
     kept = next(iter(states.inside), None)
     if kept is not None:
         return Reason("outputs-kept", kept.reason.text, kept.reason.places)

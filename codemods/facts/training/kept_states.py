@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MAY_CARRY = (SomeTensor, MovedTensor, Unknown, Container)
 _PUTTING = words("add append appendleft extend insert setdefault update")
+_PRODUCTS = words("dot matmul mm mv vdot")
 _CUTTING = words("argmax data detach item shape size tolist")
 _MOVING = words("to type type_as")
 
@@ -32,9 +33,11 @@ _MOVING = words("to type type_as")
 class KeptStates:
     """Finds what the models of some modules keep from their calls."""
 
-    def __init__(self, flow: Flow, modules: Sequence[Module]) -> None:
+    def __init__(self, flow: Flow, modules: Sequence[Module], *, with_memory: bool = False) -> None:
+        """Of what keeps graphs; with memory, of all tensors that are kept, as their memory may be written anew."""
         self._flow = flow
         self._modules = modules
+        self._with_memory = with_memory
 
     @cached_property
     def inside(self) -> tuple[Kept, ...]:
@@ -97,13 +100,31 @@ class KeptStates:
         found: dict[str | None, list[tuple[Module, ast.expr]]] = {}
         for module in self._modules:
             for each in module.nodes(ast.Attribute):
-                if isinstance(each.ctx, ast.Load):
+                above = module.parent(each)
+                is_cut = isinstance(above, ast.Attribute) and above.attr in _CUTTING
+                if isinstance(each.ctx, ast.Load) and (self._with_memory or not is_cut):
                     found.setdefault(each.attr, []).append((module, each))
             for read in read_by_name(self._flow, module):
                 # A constructor runs before any forward: layers that are numbered are often looked up there.
-                if read.name is not None or getattr(module.function(read.node), "name", "") != "__init__":
+                function = module.function(read.node)
+                is_early = read.name is None and getattr(function, "name", "") == "__init__"
+                if not is_early and not self._makes_model(function, set()):
                     found.setdefault(read.name, []).append((module, read.node))
         return found
+
+    def _makes_model(self, function: Callee | None, seen: set[Callee]) -> bool:
+        """Whether the function is the constructor of a model, or a method that only such constructors run."""
+        if not isinstance(function, ast.FunctionDef) or not is_models_method(self._flow, function):
+            return False
+        if function in seen or function.name == "__init__":
+            return True
+        seen.add(function)
+        callers = self._flow.callers(function)
+        return (
+            bool(callers)
+            and not self._flow.escapes(function)
+            and all(self._makes_model(module_of(self._flow, each).function(each), seen) for each in callers)
+        )
 
     def _reads_of_name(self, name: str) -> Sequence[tuple[Module, ast.expr]]:
         loads = ((where, each) for where in self._modules for each in where.nodes(ast.Name) if each.id == name)
@@ -112,7 +133,7 @@ class KeptStates:
     def _kept_in_attributes(self, module: Module) -> Iterator[tuple[ast.expr, str | None, Values]]:
         """Where attributes are given a value, with their names, None where any may be, and what it may be."""
         for target in module.nodes(ast.Attribute):
-            if isinstance(target.ctx, ast.Store):
+            if isinstance(target.ctx, ast.Store) and (self._with_memory or not _is_data_of_tensor(module, target)):
                 yield target, target.attr, self._flow.values(target)
         for written in written_by_name(self._flow, module):
             given = written.given
@@ -208,6 +229,25 @@ class KeptStates:
                 if each.name in read and is_tensor and not (given is not None and _is_cut(given)):
                     return each
         return None
+
+
+def _is_data_of_tensor(module: Module, target: ast.Attribute) -> bool:
+    """``u.data = …``, which takes no graph, where a product of matrices or vectors is computed of ``u``, too."""
+    function = module.function(target)
+    if target.attr != "data" or not isinstance(target.value, ast.Name) or function is None:
+        return False
+    names = (each for each in own(function, ast.Name) if each.id == target.value.id)
+    return any(_is_multiplied(module, each) for each in names)
+
+
+def _is_multiplied(module: Module, name: ast.Name) -> bool:
+    """``u.dot(v)``, ``a.mv(u)``."""
+    match module.parent(name):
+        case ast.Attribute(_, method):
+            return method in _PRODUCTS
+        case ast.Call(ast.Attribute(_, method), given):
+            return method in _PRODUCTS and name in given
+    return False
 
 
 def _put_in(module: Module) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
