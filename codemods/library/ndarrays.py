@@ -41,11 +41,12 @@ RANDOM_OTHERS = {"random.randint": 2, "random.choice": 1, "random.binomial": 2, 
 COMPUTE = words(
     """
     exp log log1p log2 log10 expm1 sqrt sin cos tanh abs clip power multiply add subtract divide square sign
-    logical_or logical_and logical_not floor ceil maximum minimum repeat tile cumsum copy zeros_like ones_like
-    empty_like
+    logical_or logical_and logical_not floor ceil maximum minimum cumsum copy zeros_like ones_like empty_like
     """
 )
 """Functions that make new arrays of arrays; of a tensor they make a tensor."""
+REPEATING = words("repeat tile")
+"""Functions that make new arrays of their first argument, in its number format; the others say how often."""
 GIVE_FLOATS = words("exp log log1p log2 log10 expm1 sqrt sin cos tanh")
 """Those whose results are floats, also of integers."""
 FROM_FILES = words("load loadtxt genfromtxt fromfile")

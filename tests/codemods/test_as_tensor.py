@@ -1232,6 +1232,17 @@ LEGACY = {
 }
 
 
+def test_positions_that_are_repeated_for_each_row_and_masked_in_place() -> None:
+    head = HEAD + "def embed(rows):\n"
+    made = "    places = np.tile(np.arange(1, rows.shape[1] + 1), [rows.shape[0], 1])\n    places *= rows != 0\n"
+    end = "for i in range(3):\n    print(embed(np.eye(3)).tolist())\n"
+    before = f"{head}{made}    return torch.LongTensor(places)\n{end}"
+    after = f"{head}{made}    return torch.as_tensor(places, dtype=torch.int64)\n{end}"
+
+    check_rewrites(AsTensor, before, after)
+    assert run_script(after) == run_script(before)
+
+
 @pytest.mark.filterwarnings("ignore:Creating a tensor from a list")  # is slow, which is why they are rewritten
 @pytest.mark.parametrize(("legacy", "shared"), LEGACY.values(), ids=LEGACY)
 def test_a_legacy_constructor_of_any_format(legacy: str, shared: str) -> None:

@@ -51,6 +51,10 @@ def array(expression: str, before: str = "", **others: str) -> Array | None:
         ("-a", "float64"),
         ("made()", "float32"),
         ("np.array(a)", "float64"),
+        ("np.tile(a, [size, 1])", "float64"),
+        ("np.tile(np.zeros(3, np.int64), size)", "int64"),
+        ("np.repeat(narrow, size, axis=0)", "float32"),
+        ("np.tile(b, [size, 1])", None),
         ("np.load('x.npy')", None),
         ("a.astype(choose())", None),
         ("b", None),
@@ -73,6 +77,8 @@ def test_what_is_an_array(expression: str, format_: str | None) -> None:
         pytest.param("np.zeros(3, out=a)", id="another array is written into"),
         pytest.param("maker(3)", id="one of two functions"),
         pytest.param("pd.read_csv('x')", id="a table"),
+        pytest.param("np.repeat(torch.zeros(3), 2)", id="a tensor repeated"),
+        pytest.param("np.repeat(choose(), 2)", id="something repeated that may have such a method"),
     ],
 )
 def test_what_may_be_something_else(expression: str) -> None:
@@ -89,6 +95,7 @@ def test_what_may_be_something_else(expression: str) -> None:
         ("a.reshape(3, 4)", False),
         ("a.copy()", True),
         ("np.array(a)", True),
+        ("np.tile(a, [size, 1])", True),
         ("np.asarray(a)", False),
         ("np.asarray(torch.zeros(3))", False),
         ("np.asarray(choose())", False),

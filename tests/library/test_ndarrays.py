@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from codemods.library import ndarrays
 
@@ -75,6 +76,17 @@ def test_what_makes_new_arrays_of_arrays(name: str) -> None:
 
     assert isinstance(made, np.ndarray)
     assert not np.shares_memory(made, A)
+
+
+@pytest.mark.parametrize("times", [1, [2], np.int64(2), torch.tensor([2])], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("name", sorted(ndarrays.REPEATING))
+def test_what_repeats_an_array_as_often_as_anything_says(name: str, times: object) -> None:
+    ones = np.ones(3, dtype=np.int32)
+    made = getattr(np, name)(ones, times)
+
+    assert isinstance(made, np.ndarray)
+    assert made.dtype == ones.dtype
+    assert not np.shares_memory(made, ones)
 
 
 @pytest.mark.parametrize("name", sorted(ndarrays.GIVE_FLOATS))

@@ -41,6 +41,7 @@ from codemods.library.ndarrays import (
     READERS,
     READERS_OF_PARTS,
     REDUCING,
+    REPEATING,
     VIEW_METHODS,
     VIEWS,
 )
@@ -153,6 +154,10 @@ class Arrays:
             converts = "dtype" in keywords or len(call.args) > 1
             given = given_format(self._flow, call, 1, None)
             return Array(given, is_new=True, has_axes=True, is_dense=True, is_locked=not converts)
+        if name in REPEATING and not keywords - {"repeats", "reps", "axis"}:
+            # Whatever says how often: ``np.tile(a, [n, 1])``.
+            repeated = self.array(module, call.args[0])
+            return None if repeated is None else computed(repeated.format, [repeated])
         arrays = [self.array(module, each) for each in call.args if not isinstance(each, ast.Constant)]
         if name == "asarray" and arrays == [None]:
             # An array, whatever it is given: perhaps in the memory of that.
