@@ -7,12 +7,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from codemods.dataflow.forward import ForwardAnalysis
-from codemods.dataflow.names import bound_names
+from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, children, kept, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from codemods.dataflow.source import Module
 
 _Given: TypeAlias = "frozenset[ast.expr | None]"
 _UNKNOWN: _Given = frozenset({None})
@@ -75,6 +77,15 @@ def reaching(scope: ast.AST) -> Reaching:
 def targets(scope: ast.AST) -> Targets:
     """What binds the names of a function or module."""
     return Targets(scope)
+
+
+def is_seen_elsewhere(module: Module, name: ast.Name) -> bool:
+    """Whether another function may read the name, or write to it."""
+    function = module.function(name)
+    if isinstance(function, FUNCTIONS) and name.id in declared_outer(function):
+        return True
+    others = {module.function(each) for each in module.nodes(ast.Name) if each.id == name.id} - {function}
+    return any(name.id not in bound_names(each or module.tree) for each in others)
 
 
 def _reads(walk_: _Walk[_Part], scope: ast.AST) -> Mapping[ast.Name, frozenset[_Part]]:

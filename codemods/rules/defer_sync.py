@@ -46,10 +46,11 @@ class DeferSync(Codemod):
         host queues nothing and reads no batch, and when the wait is over the device has nothing to do. A sum that stays
         on the device lets the host run ahead, as does a list of tensors, or a tensor on the device whose items are set
         (``losses[k] = loss.item()``). What is computed before it is kept, ``losses.append(loss.item() * len(x))``, is
-        computed there. Floats are added in 64 bits, as Python adds them. A count that copies what it
-        adds to the host, ``correct += hits.cpu().sum()``, waits just so, and is a tensor without the copy, too. A loop
-        within the iteration, such as one over all parameters for the norm of their gradients, waits in each of its
-        passes: its sum stays on the device until that loop ends, and the host waits once.
+        computed there. Floats are added in 64 bits, as Python adds them. A count that copies what it adds to the host,
+        ``correct += hits.cpu().sum()``, waits just so, and is a tensor without the copy, too: the copy goes, as it does
+        where the number of such a sum is read. A loop within the iteration, such as one over all parameters for the
+        norm of their gradients, waits in each of its passes: its sum stays on the device until that loop ends, and the
+        host waits once.
 
         So does a moving average, ``shown = 0.9 * shown + 0.1 * loss.item()``.
 
@@ -220,7 +221,7 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
             text = f"the script gives the name '{builtin}' to something else"
             return self.left(total.module, node, Reason("no-name", text))
         edits = [_on_device(deferral, each) for each in deferral.readings]
-        edits += [*_as_sums(script, deferral), *_read_inside(total, builtin)]
+        edits += [*_without_copies(deferral), *_as_sums(script, deferral), *_read_inside(total, builtin)]
         if total.is_read_after:
             edits.append(Insert(total.module, total.loop, _converted(total, builtin), "after"))
         promise = Promise.PRECISION if deferral.rounds_otherwise else Promise.BITWISE
@@ -230,6 +231,7 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
         """``losses.append(loss.item())`` → ``losses.append(loss.detach())``, and the numbers after the loop."""
         total = kept.total
         edits = [_on_device(kept, each) if kept.widens(each) else _as_tensor(kept, each) for each in kept.readings]
+        edits += _without_copies(kept)
         if total.is_read_after:
             text = f"{total.name} = [each.item() for each in {total.name}]"
             edits.append(Insert(total.module, total.loop, text, "after"))
@@ -264,6 +266,13 @@ def _there(kept: DeferredTensor) -> Iterator[Edit]:
         yield copies[0]
     elif copies:
         yield Insert(total.module, total.loop, f"{total.name} = {total.name}.cpu()", "after")
+
+
+def _without_copies(kept: Deferral) -> Iterator[Edit]:
+    """``hits.cpu().sum()`` → ``hits.sum()``."""
+    for one in kept.readings:
+        for copy in one.copies:
+            yield Replace(one.module, copy, "{tensor}", (("tensor", copy.func.value),))  # type: ignore[attr-defined]
 
 
 def _detached(deferral: Deferral, reading: Reading) -> str:

@@ -360,6 +360,20 @@ SUMS = {
         "s.append(loss.detach().double() * (out.argmax(1) == y).sum().double() * 1.0)",
         "s = [each.item() for each in s]\nreturn s",
     ),
+    "a count that is copied to the host on its way": (
+        "s = 0",
+        "s += (out.argmax(1) == y).cpu().sum().item()",
+        "return s",
+        "s += (out.argmax(1) == y).sum()",
+        "s = int(s)\nreturn s",
+    ),
+    "a list of counts that are copied to the host by a name": (
+        "s = []",
+        "hits = (out.argmax(1) == y).cpu().sum()\ns.append(hits.item() / len(y))",
+        "return s",
+        "hits = (out.argmax(1) == y).sum()\ns.append(hits.double() / len(y))",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
     "a list to which nothing is appended": (
         "s = []",
         "if len(x) > 9:\n    s.append(loss.item())",
@@ -690,6 +704,10 @@ LEFT = {
     "a list holds more than what the device computes": (
         ("s = []", "s.append(loss.item())\nif i == 3:\n    s.append(0.0)", "return s"),
         ("s.append(0.0)", "append() keeps its value in each iteration ({})"),
+    ),
+    "a count that is copied for something that waits, too": (
+        ("s = 0", "print(y.cpu())\ns += (out.argmax(1) == y).cpu().sum().item()", "return s"),
+        ("print(y", "each iteration waits for the device anyway ({})"),
     ),
     "a list of what is rounded on the host": (
         ("s = []", "s.append(round(loss.item(), 2))", "return s"),

@@ -47,6 +47,17 @@ def found(line: str) -> list[str]:
         pytest.param("loss.to('cpu').item()", ["loss"], id="by way of the host, by its name"),
         pytest.param("float(loss.item())", ["loss", "loss"], id="twice"),
         pytest.param("x.sum().item()", [], id="of a tensor on the host"),
+        pytest.param("(loss > 0).cpu().sum().item()", ["(loss > 0).cpu().sum()"], id="a count by way of the host"),
+        pytest.param("float((loss > 0).cpu().sum())", ["(loss > 0).cpu().sum()"], id="as a float"),
+        pytest.param("hits = (loss > 0).cpu().sum(); print(hits.item())", ["hits"], id="by a name"),
+        pytest.param("hits = (loss > 0).sum().cpu(); print(hits.item())", ["hits"], id="copied when it is a sum"),
+        pytest.param("loss.cpu().sum().item()", [], id="floats have another sum on the host"),
+        pytest.param("x.long().cpu().sum().item()", [], id="a sum of what was on the host"),
+        pytest.param("(loss > 0).cpu().float().sum().item()", [], id="floats of a count"),
+        pytest.param("(loss > 0).cpu().sum(0).item()", [], id="a part of a sum"),
+        pytest.param("hits = (loss > 0).cpu().sum(); print(hits.item(), hits)", [], id="a name of another use"),
+        pytest.param("hits = loss.cpu(); print(hits.item())", [], id="the name of what is no sum"),
+        pytest.param("hits = more = (loss > 0).cpu().sum(); print(hits.item())", [], id="two names"),
         pytest.param("float(3)", [], id="of a number"),
         pytest.param("round(loss)", [], id="by another function"),
         pytest.param("numbers.item()", [], id="of something else"),
@@ -96,3 +107,43 @@ def test_what_waits(line: str, expected: list[str]) -> None:
     nodes = [each for _, each in waits(known.flow, known.module, loop.body)]
 
     assert [ast.unparse(each) for each in nodes] == expected
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("    hits = (loss > 0).cpu().sum()\nprint(hits.item())", id="it is read after the loop"),
+        pytest.param(
+            "    hits = (loss > 0).cpu().sum()\n    for _ in range(2):\n        print(hits.item())",
+            id="it is read twice",
+        ),
+        pytest.param(
+            "    hits = (loss > 0).cpu().sum()\n    print(hits.item())\ndef show():\n    return hits",
+            id="a function reads it, too",
+        ),
+    ],
+)
+def test_a_name_may_have_another_use_of_a_copy(lines: str) -> None:
+    known = script(f"{HEAD}{lines}\n")
+    items = [each for each in known.module.nodes(ast.Call) if ast.unparse(each.func) == "hits.item"]
+
+    assert [reading(known.flow, known.module, each) for each in items] == [None]
+
+
+@pytest.mark.parametrize(
+    ("moved", "expected"),
+    [
+        pytest.param("if cuda:\n        y = y.cuda()", ["y.cpu()"], id="a batch that is moved where there is a device"),
+        pytest.param("y = y.cuda()", ["y.cpu()"], id="in any case"),
+        pytest.param("pass", [], id="one that stays"),
+    ],
+)
+def test_a_copy_back_to_the_host_waits(moved: str, expected: list[str]) -> None:
+    code = (
+        "import torch\nfrom torch.utils.data import DataLoader\ncuda = torch.cuda.is_available()\n"
+        f"for x, y in DataLoader(data):\n    {moved}\n    y.cpu()\n"
+    )
+    known = script(code)
+    (loop,) = known.module.nodes(ast.For)
+
+    assert [ast.unparse(node) for _, node in waits(known.flow, known.module, loop.body)] == expected

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, LOOPS
 from codemods.dataflow.values import (
+    Batch,
     Choice,
     Literal,
     Made,
@@ -21,6 +22,7 @@ from codemods.dataflow.values import (
 )
 from codemods.facts.precision.floats import content, is_differentiated, is_made_of_parameter, is_of_parameters
 from codemods.facts.reach import own
+from codemods.facts.reaching import is_seen_elsewhere, reaching
 from codemods.library.kinds import Kind, may
 from codemods.library.waits import READ_BY_BUILTINS, READ_BY_METHODS, SIZED_BY_NUMBERS, SYNCHRONIZES
 
@@ -50,6 +52,8 @@ class Reading:
     """Whether it makes an integer of whatever number it is."""
     is_sure: bool = True
     """Whether it is known to be a tensor."""
+    copies: tuple[ast.Call, ...] = ()
+    """The copies to the host by which the tensor comes, which go where it is to stay on the device."""
 
 
 def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
@@ -63,11 +67,14 @@ def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
             cuts = "builtins.int" in called
             inner = reading(flow, module, tensor)
             if inner is not None:
-                return Reading(module, node, inner.tensor, cuts or inner.cuts, inner.is_sure)
+                return replace(inner, node=node, cuts=cuts or inner.cuts)
         case _:
             return None
     while is_copy_to_host(flow, tensor) and isinstance(tensor, ast.Call) and not tensor.keywords:
         tensor = tensor.func.value  # type: ignore[attr-defined]
+    by_host = copied_on_the_way(flow, module, tensor)
+    if by_host is not None:
+        return Reading(module, node, tensor, cuts, copies=(by_host,))
     is_method = isinstance(node.func, ast.Attribute)
     is_sure = is_on_device(flow, module, tensor, or_number=is_method) or (
         is_method and _is_computed(flow, module, tensor)
@@ -75,6 +82,56 @@ def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
     return (
         Reading(module, node, tensor, cuts, is_sure) if is_sure or (is_method and _is_unknown(flow, tensor)) else None
     )
+
+
+def copied_on_the_way(flow: Flow, module: Module, tensor: ast.expr) -> ast.Call | None:
+    """The copy to the host by which a sum comes that is read: ``hits.cpu()`` of ``hits.cpu().sum()``.
+
+    Also of a name that was given it just above, in the same suite, and has no other use. Integers alone have the same
+    sum on a device.
+    """
+    if isinstance(tensor, ast.Name):
+        if is_seen_elsewhere(module, tensor):
+            return None
+        found = reaching(module.function(tensor) or module.tree)
+        match found.given(tensor):
+            case [given] if list(found.readers(given)) == [tensor] and _is_given_beside(module, given, tensor):
+                tensor = given
+            case _:
+                return None
+        if is_copy_to_host(flow, tensor) and isinstance(tensor, ast.Call) and not tensor.keywords:
+            made = tensor.func.value  # type: ignore[attr-defined]
+            return tensor if _is_sum(made) and _may_be_there(flow, made) else None
+    if not _is_sum(tensor):
+        return None
+    copy = tensor.func.value  # type: ignore[attr-defined]
+    if not (isinstance(copy, ast.Call) and is_copy_to_host(flow, copy)) or copy.keywords:
+        return None
+    known = content(flow, module, tensor)
+    there = copy.func.value  # type: ignore[attr-defined]
+    return copy if known is not None and not known.floats and _may_be_there(flow, there) else None
+
+
+def _is_given_beside(module: Module, given: ast.expr, name: ast.Name) -> bool:
+    """Whether a statement gives the name what it holds in each pass that reads it: ``hits = x.sum()`` above it."""
+    above, here = module.statement(given), module.statement(name)
+    is_plain = isinstance(above, ast.Assign) and len(above.targets) == 1 and isinstance(above.targets[0], ast.Name)
+    suite = module.suite(here)
+    return is_plain and above in suite and suite.index(above) < suite.index(here)
+
+
+def _is_sum(node: ast.AST) -> bool:
+    """``x.sum()``, a new tensor without dimensions."""
+    match node:
+        case ast.Call(ast.Attribute(attr="sum"), [], []):
+            return True
+    return False
+
+
+def _may_be_there(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is not seen to be on the host; what is copied to the host is a tensor, whatever else is known."""
+    values = without_none(flow.values(node))
+    return bool(values) and all(isinstance(each, _PERHAPS) for each in values)
 
 
 def _is_unknown(flow: Flow, node: ast.expr) -> bool:
@@ -187,7 +244,16 @@ def _wants_numbers(flow: Flow, module: Module, node: ast.expr) -> bool:
     return is_test and any(is_on_device(flow, module, each) for each in _tested(node))
 
 
+def _is_moved_batch(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is a batch that the script takes to the device wherever there is one: ``if cuda: x = x.cuda()``."""
+    values = without_none(flow.values(node))
+    is_moved = any(isinstance(each, MovedTensor) for each in values)
+    return is_moved and all(isinstance(each, (Batch, MovedTensor)) for each in values)
+
+
 def _method_waits(flow: Flow, module: Module, call: ast.Call, func: ast.Attribute) -> bool:
+    if is_copy_to_host(flow, call) and _is_moved_batch(flow, func.value):
+        return True
     if func.attr in READ_BY_METHODS | SIZED_BY_NUMBERS or is_copy_to_host(flow, call):
         return is_on_device(flow, module, func.value)
     return func.attr == "step" and may(flow, flow.values(func.value), Kind.SCALER) and _scaler_waits(flow, call, func)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from codemods.dataflow.names import bound_names, declared_outer
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import walk
 from codemods.dataflow.values import Tensor, Unknown
 from codemods.facts.models.local_steps import writes_into
-from codemods.facts.reaching import reaching
+from codemods.facts.reaching import is_seen_elsewhere, reaching
 from codemods.facts.training.totals import added, appended
 from codemods.library.operations import operation
 from codemods.library.operators import Memory
@@ -41,7 +40,7 @@ def named(flow: Flow, loop: Loop, one: Reading) -> Named | None:
     if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
         return None
     target, value = statement.targets[0], statement.value
-    if not isinstance(target, ast.Name) or _is_seen_elsewhere(module, target):
+    if not isinstance(target, ast.Name) or is_seen_elsewhere(module, target):
         return None
     found = reaching(module.function(statement) or module.tree)
     readers = found.readers(value)
@@ -77,12 +76,3 @@ def _is_of_pass(flow: Flow, module: Module, loop: Loop, tensor: ast.expr) -> boo
 def _may_be_tensor(flow: Flow, node: ast.expr) -> bool:
     values = flow.values(node)
     return not values or any(isinstance(each, (Tensor, Unknown)) for each in values)
-
-
-def _is_seen_elsewhere(module: Module, name: ast.Name) -> bool:
-    """Whether another function may read the name, or write to it."""
-    function = module.function(name)
-    if isinstance(function, FUNCTIONS) and name.id in declared_outer(function):
-        return True
-    others = {module.function(each) for each in module.nodes(ast.Name) if each.id == name.id} - {function}
-    return any(name.id not in bound_names(each or module.tree) for each in others)

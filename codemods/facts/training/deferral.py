@@ -405,6 +405,7 @@ class _Iteration:
         """Where each iteration waits for the device even if these sums stay there, and in which of its statements."""
         there = [*(each.readings for each in deferred), *(each.readings for each in self._seldom)]
         stays = {each for readings in there for one in readings for each in walk(one.node)}
+        stays |= {copy for each in deferred for one in each.readings for copy in one.copies}
         for number, statement in enumerate(self._statements):
             for module, node in waits(self._flow, self._module, [statement]):
                 if node not in stays:
