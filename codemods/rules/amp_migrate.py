@@ -9,7 +9,7 @@ from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrit
 from codemods.dataflow.names import words
 from codemods.editing.renaming import called_with, imported_from
 from codemods.editing.values import AddArgument, Replace
-from codemods.facts.precision.old_names import is_called, is_decorator, old_names, why_not
+from codemods.facts.precision.old_names import is_called, is_decorator, is_kept_for_calls, old_names, why_not
 from codemods.facts.precision.presence import apex_calls, sets_format
 from codemods.facts.precision.scaling import faults, is_switched_off
 from codemods.facts.reason import HERE, Reason, at
@@ -34,8 +34,10 @@ class AmpMigrate(Codemod):
 
     When it is left:
         The script's torch may not have the new name: ``GradScaler`` needs 2.3, ``custom_fwd`` and ``custom_bwd`` 2.4.
-        The class is stored or handed on, and called with the old arguments elsewhere. The name may be another thing,
-        or another file imports it from here. A script that names both, and chooses by the version, is right already.
+        The class is handed on, or stored and called with the old arguments. What only gives it another name,
+        ``context = autocast if amp else nullcontext``, becomes ``(lambda: autocast("cuda")) if amp else nullcontext``.
+        The name may be another thing, or another file imports it from here. A script that names both, and chooses by
+        the version, is right already.
 
         Mixed precision that trains otherwise than it says is named, not mended, as that changes the training: a scaler
         that scales nothing, a plain ``optimizer.step()`` behind a scaled loss, gradients that are clipped while they
@@ -234,6 +236,8 @@ def _uses(script: Script, references: tuple[Reference, ...]) -> Iterator[Edit | 
         device, call = f"{quote}{renamed.device}{quote}", module.parent(node)
         if not renamed.takes_device_first and is_decorator(module, node):
             yield Replace(module, node, f"{name}(device_type={device})")
+        elif is_kept_for_calls(script, module, node):
+            yield _kept(script, each, name, device)
         elif not isinstance(call, ast.Call) or not is_called(module, node):
             yield from [] if each.start is not None else [Replace(module, node, name)]
         elif renamed.takes_device_first:
@@ -243,6 +247,17 @@ def _uses(script: Script, references: tuple[Reference, ...]) -> Iterator[Edit | 
             yield AddArgument(module, call, "device_type", device)
 
 
+def _kept(script: Script, reference: Reference, name: str, device: str) -> Edit | Reason:
+    """``context = autocast`` → ``context = lambda: autocast("cuda")``, which is called as the class was."""
+    module, node = script.module, reference.node
+    if sets_format(script, reference.renamed.device):
+        text = f"the number format that it takes now depends on where it is called ({HERE}):"
+        remedy = f"name {PACKAGE}.{reference.renamed.name} there, and give it the device in its calls"
+        return Reason("handed-on", text, (at(module, node),), remedy)
+    made = f"lambda: {name}({device})"
+    return Replace(module, node, f"({made})" if isinstance(module.parent(node), ast.IfExp) else made)
+
+
 def _called(script: Script, reference: Reference, call: ast.Call, name: str, device: str) -> Edit | Reason:
     """The call with the device, and with the number format where the new autocast might take another one."""
     module, renamed = script.module, reference.renamed
@@ -250,11 +265,11 @@ def _called(script: Script, reference: Reference, call: ast.Call, name: str, dev
         return called_with(module, call, name, device)
     is_told = len(call.args) > 1 or any(each.arg == "dtype" for each in call.keywords)
     if not is_told and not is_switched_off(call) and sets_format(script, renamed.device):
-        written = script.spelled(module, f"torch.{DEFAULT_FORMATS[renamed.device]}", module.statement(call))
+        spelled = script.spelled(module, f"torch.{DEFAULT_FORMATS[renamed.device]}", module.statement(call))
         here = (at(module, call),)
         if any(each.arg is None for each in call.keywords):
             return Reason("unknown-arguments", f"whether {name} is given a number format is not known ({HERE})", here)
-        if written is None:
+        if spelled is None:
             return Reason("no-name", f"the number format that it takes now cannot be named ({HERE})", here)
-        device = f"{device}, dtype={written}"
+        device = f"{device}, dtype={spelled}"
     return called_with(module, call, name, device, renamed.parameters)

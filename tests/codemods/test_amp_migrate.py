@@ -13,6 +13,9 @@ from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.results import Rewrite
 from autotune_rewrite.rewriting.rewrite import Text, rewrite, rewrite_project
 from codemods.codemod import Promise
+from codemods.dataflow.source import Module
+from codemods.facts.script import Script
+from codemods.facts.target import UNKNOWN
 from codemods.rules.amp_migrate import AmpMigrate
 
 # How it is imported and called.
@@ -134,6 +137,24 @@ FORMS = {
         "try:\n    from torch.amp import autocast\nexcept ImportError:\n    raise SystemExit('torch is too old')\n"
         "with autocast('cuda'):\n    pass\n",
     ),
+    "a class that gets another name": (
+        "from torch.cuda.amp import GradScaler, autocast\n\ncontext = autocast\nscaler = GradScaler()\n"
+        "with context():\n    pass\n",
+        'from torch.amp import GradScaler, autocast\n\ncontext = lambda: autocast("cuda")\n'
+        'scaler = GradScaler("cuda")\nwith context():\n    pass\n',
+    ),
+    "a class that gets another name where there is a device": (
+        "import torch\nfrom contextlib import nullcontext\n\n\ndef train(amp):\n"
+        "    context = torch.cuda.amp.autocast if amp else nullcontext\n    with context():\n        pass\n",
+        "import torch\nfrom contextlib import nullcontext\n\n\ndef train(amp):\n"
+        '    context = (lambda: torch.amp.autocast("cuda")) if amp else nullcontext\n    with context():\n        pass\n',
+    ),
+    "or where there is none": (
+        "import torch\nfrom contextlib import nullcontext\n\n\ndef train(fast):\n"
+        "    context = nullcontext if not fast else torch.cuda.amp.autocast\n    with context():\n        pass\n",
+        "import torch\nfrom contextlib import nullcontext\n\n\ndef train(fast):\n"
+        '    context = nullcontext if not fast else (lambda: torch.amp.autocast("cuda"))\n    with context():\n        pass\n',
+    ),
 }
 
 
@@ -151,16 +172,38 @@ def test_newlines_stay_as_they_are(ending: str) -> None:
 
 # Where it is left, and why.
 
+STORED = (
+    "torch.cuda.amp.autocast is not called where it is named (line 3): name torch.amp.autocast there, and give it the "
+    "device in its calls"
+)
 LEFT = {
     "a fallback of another meaning": (
         "try:\n    from torch.cuda.amp import autocast\nexcept ImportError:\n    from contextlib import nullcontext as "
         "autocast\nwith autocast():\n    pass\n",
         "'autocast' may stand for something else (line 5): import one thing by that name",
     ),
-    "a class that is stored": (
+    "a class that is stored, and called with arguments": (
         "import torch\nfrom contextlib import nullcontext\n"
-        "context = torch.cuda.amp.autocast if torch.cuda.is_available() else nullcontext\nwith context():\n    pass\n",
-        "torch.cuda.amp.autocast is not called where it is named (line 3): name torch.amp.autocast there, "
+        "context = torch.cuda.amp.autocast if torch.cuda.is_available() else nullcontext\nwith context(True):\n    pass\n",
+        STORED,
+    ),
+    "a class that is stored and handed on": (
+        "import torch\nfrom train import run\ncontext = torch.cuda.amp.autocast\nwith context():\n    run(context)\n",
+        STORED,
+    ),
+    "a class that a class has": (
+        "import torch\nclass Run:\n    context = torch.cuda.amp.autocast\n\n"
+        "def train(context):\n    with context(), Run().context():\n        pass\n",
+        STORED,
+    ),
+    "a class that is stored in an attribute": (
+        "import torch\nfrom train import run\nrun.context = torch.cuda.amp.autocast\nwith run.context():\n    run()\n",
+        STORED,
+    ),
+    "a class that is stored where the number format is set": (
+        "import torch\ntorch.set_autocast_dtype('cuda', torch.bfloat16)\n"
+        "context = torch.cuda.amp.autocast\nwith context():\n    pass\n",
+        "the number format that it takes now depends on where it is called (line 3): name torch.amp.autocast there, "
         "and give it the device in its calls",
     ),
     "a class that others are made of": (
@@ -570,3 +613,13 @@ def test_the_losses_are_the_same_bit_for_bit_and_nothing_warns() -> None:
         exec(after, after_state)  # noqa: S102 - as above
 
     assert after_state["losses"] == before_state["losses"]
+
+
+def test_a_name_that_another_module_takes_stays_what_it_is() -> None:
+    train = Module(
+        "train.py", "from torch.cuda.amp import autocast\ncontext = autocast\nwith context():\n    pass\n", "train"
+    )
+    other = Module("show.py", "from train import context\nprint(context(True))\n", "show")
+    (found,) = AmpMigrate().sites(Script.of(train, UNKNOWN, [other]))
+
+    assert not found.rewrites

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.names import canonical
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import External, external
 from codemods.facts.models.scripted_code import may_be_scripted
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 Start: TypeAlias = "ast.Import | ast.ImportFrom"
 
 _SCALER = "GradScaler"
+_AUTOCAST = "autocast"
+_SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Module)
 _CHECKS = frozenset({"builtins.isinstance", "builtins.issubclass"})
 
 
@@ -213,6 +216,34 @@ def is_decorator(module: Module, node: ast.expr) -> bool:
     return isinstance(parent, ast.FunctionDef) and node in parent.decorator_list
 
 
+def is_kept_for_calls(script: Script, module: Module, node: ast.expr) -> bool:
+    """Whether an assignment gives the class a name of its own that is called without arguments, and nothing else.
+
+    ``amp_context = autocast if args.amp else nullcontext``, and ``with amp_context():`` further down.
+    """
+    held, statement = node, module.parent(node)
+    if isinstance(statement, ast.IfExp) and node is not statement.test:
+        held, statement = statement, module.parent(statement)
+    match statement:
+        case ast.Assign([ast.Name(name)], value) if value is held:
+            pass
+        case _:
+            return False
+    if isinstance(next(each for each in module.ancestors(statement) if isinstance(each, _SCOPES)), ast.ClassDef):
+        return False  # a method, which would be given the object
+    reads = [each for each in module.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Load)]
+    calls = [module.parent(each) for each in reads if is_called(module, each)]
+    is_local = module.function(statement) is not None and not any(
+        name in each.names for each in module.nodes(ast.Global, ast.Nonlocal)
+    )
+    return (
+        bool(calls)
+        and len(calls) == len(reads)
+        and not any(isinstance(each, ast.Call) and arguments_of(each) for each in calls)
+        and (is_local or _taken_from(script, module, {name}, {module}) is None)
+    )
+
+
 def checks_type(script: Script, module: Module, node: ast.expr) -> bool:
     """Whether an object is asked whether it is one of the class: ``isinstance(scaler, GradScaler)``."""
     parent = module.parent(node)
@@ -279,6 +310,8 @@ def _why_not_used_so(script: Script, reference: Reference) -> Reason | None:
         return None
     takes_function = not renamed.takes_device_first and is_decorator(module, node)
     if takes_function or is_annotation(module, node) or checks_type(script, module, node):
+        return None
+    if renamed.name == _AUTOCAST and is_kept_for_calls(script, module, node):
         return None
     if isinstance(parent, ast.ClassDef):
         text = f"{parent.name} derives from {code} ({HERE}), and its objects would have to be given the device:"
