@@ -209,6 +209,10 @@ PRECISE = {
         MODEL + TRAIN + "def flow(x):\n    log_det = model(x).sum(-1)\n    return x, log_det\nflow(x)\n",
         "'log_det' is part of a density, which needs all digits (line 10)",
     ),
+    "coordinates of pixels": (
+        MODEL + TRAIN + "def warp(x, points):\n    return F.grid_sample(x, points @ x)\nwarp(x, x)\n",
+        "images are sampled at coordinates that it computes, which need all digits (line 10)",
+    ),
     "a comparison": (
         MODEL + TRAIN + "assert torch.allclose(torch.eye(3), torch.eye(3))\n",
         "torch.allclose() compares numbers closely (line 9)",

@@ -36,6 +36,9 @@ def found(body: str) -> list[tuple[str, bool]]:
         pytest.param("y = model(x) * 1e6", [("model(x) * 1e6", True)], id="a product that fp16 does not hold"),
         pytest.param("f = x.view(3, -1)\ny = f @ f.t()", [("f @ f.t()", True)], id="a Gram matrix"),
         pytest.param("log_det = model(x).sum(-1)", [("log_det", False)], id="a density"),
+        pytest.param(
+            "c = p.bmm(x)\ny = F.grid_sample(x, c)", [("F.grid_sample(x, c)", False)], id="coordinates of pixels"
+        ),
         pytest.param("g = x.to_sparse()\ny = g.mm(x)", [("g.mm(x)", False)], id="a product with a sparse matrix"),
         pytest.param("g = x.to_sparse()\ny = torch.einsum('ij,jk', x, w)", [], id="a product that takes none"),
     ],

@@ -13,7 +13,9 @@ from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import unparsed
 from codemods.dataflow.values import Container, External, Instance, Made, Tensor, class_of, library_names
+from codemods.facts.loops import module_of
 from codemods.facts.models.layers import Model
+from codemods.facts.precision.coordinates import sampled
 from codemods.facts.precision.densities import log_determinants
 from codemods.facts.precision.gram import expanded_distances, is_gram, products
 from codemods.facts.reach import is_model_call, own, project_functions
@@ -118,7 +120,8 @@ class Hazard:
 
 def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[Hazard]:
     """What breaks under autocast in the nodes and the code they reach."""
-    for where, node in reach.code(module, nodes):
+    code = list(reach.code(module, nodes))
+    for where, node in code:
         for call in own(node, ast.Call):
             yield from (Hazard(where, call, *each) for each in _of_call(reach.flow, where, call))
         for assignment in own(node, ast.Assign):
@@ -134,6 +137,8 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
             yield Hazard(where, bound, f"'{bound.id}' {_OF_DENSITIES}", remedy=_WITHOUT_AUTOCAST)
         for each in (*own(node, ast.Yield), *own(node, ast.YieldFrom)):
             yield Hazard(where, each, "a generator would leave autocast on for the code that consumes it")
+    for call in sampled(reach.flow, (node for _, node in code)):
+        yield Hazard(module_of(reach.flow, call), call, _OF_COORDINATES, remedy=_WITHOUT_AUTOCAST)
 
 
 def without_bf16(reach: Reach, target: Target, module: Module, nodes: Iterable[ast.AST]) -> Hazard | None:
@@ -176,6 +181,7 @@ def _of_comparisons(where: Module, node: ast.AST) -> Iterator[Hazard]:
 
 
 _OF_DENSITIES = "is part of a density, of which 16 bits leave too few digits:"
+_OF_COORDINATES = "images are sampled at coordinates that it computes, of which 16 bits leave too few digits:"
 _GRAM = "sums over all positions (a Gram matrix), which 16 bits do not hold:"
 _EXPANDED = "is part of an expanded distance, a small difference of large numbers, which 16 bits do not hold:"
 _DISTANCES = "torch.cdist computes distances in 32 bits"

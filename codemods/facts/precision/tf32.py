@@ -12,8 +12,10 @@ from codemods.dataflow.values import External, Instance, Made, Tensor, Unknown, 
 from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.devices.devices import branches, for_cuda
+from codemods.facts.loops import module_of
 from codemods.facts.models.layers import FUNCTIONAL_CONVOLUTIONS, Model
 from codemods.facts.precision.bootstrap import bootstrapped
+from codemods.facts.precision.coordinates import sampled
 from codemods.facts.precision.densities import log_determinants
 from codemods.facts.precision.gram import expanded_distances
 from codemods.facts.precision.presence import mixed_precision_by_default, other_precision_by_default
@@ -168,7 +170,17 @@ def why_precise(script: Script) -> Reason | None:
                 f"{module.code(distance)} is part of an expanded distance, a small difference of large numbers ({HERE})"
             )
             return Reason("needs-precision", text, (at(module, distance),))
-    return _why_of_density(script) or _why_bootstrapped(script)
+    return _why_of_density(script) or _why_of_coordinates(script) or _why_bootstrapped(script)
+
+
+def _why_of_coordinates(script: Script) -> Reason | None:
+    codes = [each for module in script.modules for each in (module.tree, *module.nodes(ast.FunctionDef))]
+    for call in sampled(script.flow, codes):
+        module = module_of(script.flow, call)
+        if script.may_run(module, call):
+            text = f"images are sampled at coordinates that it computes, which need all digits ({HERE})"
+            return Reason("needs-precision", text, (at(module, call),))
+    return None
 
 
 def _why_of_density(script: Script) -> Reason | None:
