@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
+    from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
     from codemods.facts.devices.filled_arrays import FilledArray
     from codemods.facts.devices.fillings import Filled
+    from codemods.facts.devices.legacy_fills import LegacyFill
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
 
@@ -231,6 +233,8 @@ def _on_device(script: Script, found: Filled, device: str) -> Edit:
     Of a range it is ``torch.arange``.
     """
     module, maker = found.transfer.module, found.maker
+    if found.legacy is not None:
+        return _of_legacy(module, found.legacy, device)
     arange = spelled_arange(script, maker) if found.counted is not None else None
     if found.counted is not None and arange is not None:
         holes = [(f"number_{i}", each) for i, each in enumerate(found.counted.args)]
@@ -241,6 +245,19 @@ def _on_device(script: Script, found: Filled, device: str) -> Edit:
         return AddArgument(module, maker, "device", device)
     template = f"{full}((), {{number}}, device={_escaped(device)})"
     return Replace(module, maker, template, (("number", found.number),))
+
+
+def _of_legacy(module: Module, legacy: LegacyFill, device: str) -> Edit:
+    """``torch.FloatTensor(n, 1).fill_(1)`` → ``torch.ones(n, 1, device=device)``."""
+    holes = [(f"size_{i}", each) for i, each in enumerate(legacy.sizes)]
+    sizes = ", ".join(f"{{{name}}}" for name, _ in holes)
+    if legacy.value is not None:
+        comma = "," if len(holes) == 1 else ""
+        sizes = sizes if legacy.is_shape else f"({sizes}{comma})"
+        sizes, holes = f"{sizes}, {{value}}", [*holes, ("value", legacy.value)]
+    dtype = "" if legacy.number_format is None else f", dtype={legacy.number_format}"
+    template = f"{legacy.function}({sizes}{dtype}, device={_escaped(device)})"
+    return Replace(module, legacy.call, template, tuple(holes))
 
 
 def _escaped(code: str) -> str:

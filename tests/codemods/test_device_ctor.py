@@ -39,6 +39,44 @@ MADE_THERE = {
     ),
     "whole numbers up to a float": ("torch.arange(1, end=5.5).to(device)", "torch.arange(1, end=5.5, device=device)"),
     "integers up to a length": ("torch.arange(len(data)).to(device)", "torch.arange(len(data), device=device)"),
+    "ones, as of old": ("torch.FloatTensor(8, 1).fill_(1).cuda()", 'torch.ones(8, 1, device="cuda")'),
+    "zeros, as of old": ("torch.Tensor(x.size(0), 1).zero_().to(device)", "torch.zeros(x.size(0), 1, device=device)"),
+    "of one size, as of old": (
+        "torch.FloatTensor(len(data)).fill_(1.0).cuda()",
+        'torch.ones(len(data), device="cuda")',
+    ),
+    "of another tensor's shape, as of old": (
+        "torch.FloatTensor(x.size()).fill_(0.9).to(device)",
+        "torch.full(x.size(), 0.9, dtype=torch.float32, device=device)",
+    ),
+    "of a shape and a number, as of old": (
+        "torch.FloatTensor(x.size() + (3,)).zero_().to(device)",
+        "torch.zeros(x.size() + (3,), device=device)",
+    ),
+    "a number in each place, as of old": (
+        "torch.FloatTensor(8, 1).fill_(-1).view(-1).to(device)",
+        "torch.full((8, 1), -1, dtype=torch.float32, device=device).view(-1)",
+    ),
+    "in one place after the other, as of old": (
+        "torch.FloatTensor(8).fill_(0.9).to(device)",
+        "torch.full((8,), 0.9, dtype=torch.float32, device=device)",
+    ),
+    "integers, as of old": (
+        "torch.LongTensor(8).zero_().to(device)",
+        "torch.zeros(8, dtype=torch.int64, device=device)",
+    ),
+    "one class, as of old": (
+        "torch.LongTensor(8).fill_(3).to(device)",
+        "torch.full((8,), 3, dtype=torch.int64, device=device)",
+    ),
+    "in a variable, as of old": (
+        "Variable(torch.FloatTensor(8, 1).fill_(1)).to(device)",
+        "Variable(torch.ones(8, 1, device=device))",
+    ),
+    "like another tensor, as of old": (
+        "torch.FloatTensor(8, 1).fill_(1).type_as(x)",
+        "torch.ones(8, 1, device=x.device).type_as(x)",
+    ),
     "times a number": (
         "(torch.ones(8) * 5).long().to(device)",
         "(torch.ones(8, device=device) * 5).long()",
@@ -222,6 +260,7 @@ RANDOM = (
     "random numbers are drawn from another generator on the device, and all later ones on the host change:"
     " name the device in the call where other numbers will do"
 )
+AS_OF_OLD = "the legacy constructor takes no device: write torch.zeros(…) or torch.full(…) with the device"
 LEFT = {
     "noise": ("torch.randn(2, 3).to(device)", RANDOM),
     "an order": ("torch.randperm(10).cuda()", RANDOM),
@@ -229,10 +268,12 @@ LEFT = {
     "noise like what is on the host": ("torch.randn_like(data).to(device)", RANDOM),
     "filled by chance": ("torch.empty(8).uniform_(0, 1).to(device)", RANDOM),
     "filled by chance, as of old": ("torch.FloatTensor(8).normal_().cuda()", RANDOM),
-    "filled, as of old": (
-        "torch.FloatTensor(8, 1).fill_(1).cuda()",
-        "the legacy constructor takes no device: write torch.zeros(…) or torch.full(…) with the device",
-    ),
+    "filled, as of old, of what may be a list": ("torch.FloatTensor(input()).fill_(1).cuda()", AS_OF_OLD),
+    "filled, as of old, of a list": ("torch.FloatTensor([8, 1]).zero_().to(device)", AS_OF_OLD),
+    "filled, as of old, of a tuple": ("torch.FloatTensor((8, 1)).zero_().to(device)", AS_OF_OLD),
+    "filled, as of old, of what is unpacked": ("torch.FloatTensor(*input()).zero_().to(device)", AS_OF_OLD),
+    "filled, as of old, by a float that is cut": ("torch.LongTensor(8).fill_(0.5).to(device)", AS_OF_OLD),
+    "filled, as of old, after another step": ("torch.FloatTensor(8).view(2, 4).fill_(1).cuda()", AS_OF_OLD),
     "floats in steps": ("torch.linspace(0, 1, 10).to(device)", "torch.linspace() may round otherwise on the device"),
     "a range of floats": (
         "torch.arange(0, 1, 0.1).to(device)",
@@ -295,10 +336,7 @@ LEFT = {
         "torch.zeros(2).type(torch.cuda.FloatTensor)",
         "a tensor type does not say on which device: give the constructor dtype=… and device=…",
     ),
-    "like another tensor, filled as of old": (
-        "torch.FloatTensor(8, 1).fill_(1).type_as(x)",
-        "the legacy constructor takes no device: write torch.zeros(…) or torch.full(…) with the device",
-    ),
+    "like another tensor, filled as of old": ("torch.FloatTensor(input()).fill_(1).type_as(x)", AS_OF_OLD),
     "another layout": (
         "torch.zeros(1, 2, 3, 4).to(device, memory_format=torch.channels_last)",
         "the copy has arguments that the constructor does not take",
@@ -780,9 +818,22 @@ def test_what_nothing_surely_asks_for_a_shape_may_be_a_device(body: str) -> None
     assert [each.rewrites for each in run(DeviceCtor, code).sites] == [False]
 
 
+def test_what_was_filled_as_of_old_is_made_where_another_tensor_is() -> None:
+    made = "    y = torch.FloatTensor(x.size() + (2,)).zero_()\n    if x.is_cuda:\n        y = y.cuda()\n"
+    there = "    y = torch.zeros(x.size() + (2,), device=x.device)\n"
+    check_rewrites(DeviceCtor, in_a_pass(made), in_a_pass(there))
+
+
+def test_a_class_with_a_size_of_its_own_may_tell_it_as_a_list() -> None:
+    own = "class Grid:\n    def size(self):\n        return [8, 1]\n\n\ngrid = Grid()\n"
+    code = HEAD.replace("device =", f"{own}device =", 1) + "    y = torch.FloatTensor(grid.size()).zero_().to(device)\n"
+
+    check_leaves(DeviceCtor, code, AS_OF_OLD)
+
+
 LATER_LEFT = {
     "noise": ("torch.randn(2)", RANDOM),
-    "filled, as of old": ("torch.FloatTensor(2).zero_()", LEFT["filled, as of old"][1]),
+    "filled, as of old, of a list": ("torch.FloatTensor([2]).zero_()", AS_OF_OLD),
     "one element for several": ("torch.zeros(1, 4).expand(8, 4)", LEFT["one element for several"][1]),
 }
 

@@ -24,6 +24,7 @@ from codemods.dataflow.values import (
 from codemods.facts.data.number_likes import counts as count_in_loops
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.devices.later_moves import later_move, next_move, why_other_device
+from codemods.facts.devices.legacy_fills import legacy_fill
 from codemods.facts.devices.ranges import may_go_backwards, range_of
 from codemods.facts.devices.shapes_asked import has_shape
 from codemods.facts.devices.streams import why_not_ordered
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
     from codemods.facts.devices.later_moves import LaterMove, NextMove
+    from codemods.facts.devices.legacy_fills import LegacyFill
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
 
@@ -88,6 +90,8 @@ class Filled:
     """The ``range(n)`` whose numbers it holds: ``torch.LongTensor(range(n))``."""
     following: NextMove | None = None
     """The statement of its own that copies it in any case."""
+    legacy: LegacyFill | None = None
+    """How else it is made where a legacy constructor makes it, which takes no device."""
 
     @property
     def number(self) -> ast.expr | None:
@@ -139,8 +143,9 @@ def filled(script: Script) -> Iterator[Filled]:
         )
         if later is not None:
             why_not = why_not or why_other_device(script.flow, transfer)
-        counted = range_of(script, name, maker)
-        yield Filled(transfer, maker, name, steps[:-1], why_not, _like(script, transfer), later, counted, following)
+        counted, legacy = range_of(script, name, maker), legacy_fill(script, name, steps)
+        like = _like(script, transfer)
+        yield Filled(transfer, maker, name, steps[:-1], why_not, like, later, counted, following, legacy)
 
 
 def _is_made_beside(script: Script, maker: ast.expr) -> bool:
@@ -513,7 +518,8 @@ def is_tensor(script: Script, node: ast.expr) -> bool:
 def _why_other_tensor(script: Script, name: str, steps: Sequence[ast.Call]) -> Reason | None:
     """Why what is made may not be made so on a device, or would be another thing there."""
     maker = steps[-1]
-    if is_legacy(name) and range_of(script, name, maker) is None:
+    is_known = range_of(script, name, maker) is not None or legacy_fill(script, name, steps) is not None
+    if is_legacy(name) and not is_known:
         text = "the legacy constructor takes no device:"
         return Reason("other-arguments", text, remedy="write torch.zeros(…) or torch.full(…) with the device")
     for call in steps:
