@@ -35,6 +35,17 @@ def found(body: str) -> list[tuple[str, bool]]:
         pytest.param("y = x.masked_fill(m, -1e4)", [], id="what fp16 holds"),
         pytest.param("y = model(x) * 1e6", [("model(x) * 1e6", True)], id="a product that fp16 does not hold"),
         pytest.param("f = x.view(3, -1)\ny = f @ f.t()", [("f @ f.t()", True)], id="a Gram matrix"),
+        pytest.param("x[m > 0] = model(x)[m > 0]", [("x[m > 0] = model(x)[m > 0]", False)], id="what a mask takes"),
+        pytest.param(
+            "for x in torch.utils.data.DataLoader(d):\n    for k, v in x.items():\n        x[k] = v.cuda()\n",
+            [],
+            id="the items of a batch",
+        ),
+        pytest.param(
+            "for x in torch.utils.data.DataLoader(d):\n    for k, v in x.items():\n        y[k] = v.cuda()\n",
+            [("y[k] = v.cuda()", False)],
+            id="items of a batch that are written elsewhere",
+        ),
         pytest.param("log_det = model(x).sum(-1)", [("log_det", False)], id="a density"),
         pytest.param(
             "c = p.bmm(x)\ny = F.grid_sample(x, c)", [("F.grid_sample(x, c)", False)], id="coordinates of pixels"

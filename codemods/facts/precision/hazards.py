@@ -345,7 +345,9 @@ def _is_converted(node: ast.expr) -> bool:
 
 def _of_assignment(flow: Flow, module: Module, assignment: ast.Assign) -> Iterator[_Wrong]:
     for target in assignment.targets:
-        if isinstance(target, ast.Subscript) and _is_mask(flow, target.slice) and not _is_container(flow, target.value):
+        if not isinstance(target, ast.Subscript) or _has_items(module, target):
+            continue
+        if _is_mask(flow, target.slice) and not _is_container(flow, target.value):
             if _is_too_large(module, assignment.value):
                 yield "a number that does not fit fp16 is assigned", True, ""
             elif (
@@ -371,6 +373,18 @@ def _is_mask(flow: Flow, index: ast.expr) -> bool:
     return any(
         isinstance(each, ast.Compare) or any(isinstance(value, Tensor) for value in flow.values(each)) for each in parts
     )
+
+
+def _has_items(module: Module, target: ast.Subscript) -> bool:
+    """``for key, x in batch.items(): batch[key] = x.to(device)``: a tensor has no items."""
+    for above in module.ancestors(target):
+        match above:
+            case ast.For(_, ast.Call(ast.Attribute(owner, "items" | "keys"), [], [])):
+                if unparsed(owner) == unparsed(target.value):
+                    return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return False
+    return False
 
 
 def _is_container(flow: Flow, node: ast.expr) -> bool:
