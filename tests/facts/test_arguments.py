@@ -70,3 +70,48 @@ def test_a_parameter_that_calls_give_different_things_is_not_known() -> None:
     (branch,) = known.module.nodes(ast.If)
 
     assert by_default(known, branch.test) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "test", "holds"),
+    [
+        pytest.param("fast = not args.strict", "fast", True, id="the opposite has a name"),
+        pytest.param("fast = not args.strict", "not fast", False, id="the opposite of that"),
+        pytest.param("fast = not args.strict and not args.loose", "fast", False, id="of several options"),
+        pytest.param("fast = not args.strict and cuda()", "fast", None, id="and of what is not known"),
+        pytest.param("strict = args.strict", "strict", False, id="the option itself has a name"),
+        pytest.param("fast = not args.strict", "args.strict", False, id="the option beside its opposite"),
+        pytest.param(
+            "fast = not args.strict\nif args.seed:\n    fast = args.strict",
+            "fast",
+            None,
+            id="the name is given two things",
+        ),
+        pytest.param("class Run: pass\nrun = Run()\nrun.fast = not args.strict", "run.fast", None, id="an attribute"),
+        pytest.param(
+            "class Run: pass\nrun = Run()\nrun.strict_ = args.strict\nif not args.strict: print()",
+            "run.strict_",
+            False,
+            id="an attribute, of what is only tested",
+        ),
+    ],
+)
+def test_the_opposite_of_an_option_is_no_such_option(before: str, test: str, holds: bool | None) -> None:  # noqa: FBT001 - the expectation itself
+    known = script(f"{OPTIONS}{before}\nif {test}:\n    pass\n")
+    branch = list(known.module.nodes(ast.If))[-1]
+
+    assert by_default(known, branch.test) is holds
+
+
+@pytest.mark.parametrize(
+    ("given", "holds"),
+    [
+        pytest.param("not args.strict", None, id="the opposite"),
+        pytest.param("args.strict", False, id="the option"),
+    ],
+)
+def test_a_parameter_may_be_given_the_opposite_of_an_option(given: str, holds: bool | None) -> None:  # noqa: FBT001 - the expectation itself
+    known = script(f"{OPTIONS}def settle(strict):\n    if strict:\n        pass\nsettle({given})\n")
+    (branch,) = known.module.nodes(ast.If)
+
+    assert by_default(known, branch.test) is holds

@@ -124,6 +124,11 @@ args = parser.parse_args()
             True,
             id="by a setting, which a file may fill",
         ),
+        pytest.param(
+            "use_amp = not args.no_amp\nif True:\n    torch.autocast('cuda', enabled=use_amp)",
+            True,
+            id="by the opposite of an option, which has a name",
+        ),
         pytest.param("from apex import amp\nif args.amp:\n    amp.initialize(model)", False, id="apex"),
         pytest.param("from apex.parallel.LARC import LARC\nLARC(1)", False, id="an optimizer of apex"),
     ],

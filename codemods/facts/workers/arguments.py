@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow import names, placement
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import FUNCTIONS, is_name, walk
 from codemods.dataflow.values import NONE, Choice, Literal, Made, library_names
 from codemods.facts.decided import agreed, holds
+from codemods.facts.loops import module_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -129,8 +130,15 @@ def values_by_default(script: Script, node: ast.expr) -> list[object] | None:
     """What an expression is where the user gives no options; None where that is not known."""
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return None  # what is computed from an option is a choice, too
+    given = _given(script, node)
+    if given is not None and any(map(_is_negation, walk(given))):
+        held = by_default(script, given)
+        return None if held is None else [held]
     found: list[object] = []
     for value in script.flow.values(node):
+        is_itself = given is not None or (isinstance(node, ast.Attribute) and value.name == f"args.{node.attr}")
+        if isinstance(value, Choice) and not is_itself and _may_be_negated(script, value):
+            return None
         declared = [each for each in options(script) if f"args.{each.name}" == value.name]
         if isinstance(value, Literal):
             found.append(value.value)
@@ -139,6 +147,37 @@ def values_by_default(script: Script, node: ast.expr) -> list[object] | None:
         else:
             return None
     return found or None
+
+
+def _given(script: Script, node: ast.expr) -> ast.expr | None:
+    """What the one assignment of the module to a name gives it; None of a parameter, or where there are several."""
+    if not isinstance(node, ast.Name):
+        return None
+    module = module_of(script.flow, node)
+    above = (each for each in module.ancestors(node) if isinstance(each, FUNCTIONS))
+    if any(node.id in signature(each).names for each in above):
+        return None
+    match [module.parent(each) for each in module.stores.get(node.id, ())]:
+        case [ast.Assign([ast.Name()], value)] if not any(is_name(each, node.id) for each in walk(value)):
+            return value
+    return None
+
+
+def _is_negation(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+
+
+def _may_be_negated(script: Script, option: Choice) -> bool:
+    """Whether something is given the opposite of an option, which is the user's choice, too: ``f(not args.slow)``."""
+    for module in script.modules:
+        for node in module.nodes(ast.UnaryOp):
+            if _is_negation(node) and option in script.flow.values(node.operand):
+                whole: ast.AST = node
+                while isinstance(above := module.parent(whole), (ast.BoolOp, ast.UnaryOp)):
+                    whole = above
+                if getattr(above, "test", None) is not whole:
+                    return True
+    return False
 
 
 def is_filled_in(script: Script, node: ast.expr, module: Module, place: ast.stmt) -> bool:
