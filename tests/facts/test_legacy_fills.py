@@ -62,6 +62,26 @@ def test_it_is_not_known_to_be_the_same(code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "is_known"),
+    [
+        pytest.param("n = y.size(0)", True, id="a size"),
+        pytest.param("n = y.size(0) + 1\n    n = n * 2", True, id="what is computed of one"),
+        pytest.param("n = y.size(0)\n    if y:\n        n = y.tolist()", False, id="a list at times"),
+        pytest.param("for _ in y:\n        n = n + 1", False, id="what may be anything at first"),
+        pytest.param("pass", False, id="a parameter"),
+    ],
+)
+def test_a_size_may_have_a_name(body: str, *, is_known: bool) -> None:
+    known = script(f"import torch\ndef f(y, n):\n    {body}\n    return torch.LongTensor(n).zero_()\n")
+    (filling,) = (each for each in known.module.nodes(ast.Call) if ast.unparse(each.func).endswith("zero_"))
+    assert isinstance(filling.func, ast.Attribute)
+    maker = filling.func.value
+    assert isinstance(maker, ast.Call)
+
+    assert (legacy_fill(known, "torch.LongTensor", (filling, maker)) is not None) is is_known
+
+
+@pytest.mark.parametrize(
     ("above", "imports"),
     [
         pytest.param("torch.set_default_dtype(torch.float64)\n", "import torch", id="another format by default"),

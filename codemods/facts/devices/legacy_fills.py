@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.values import Literal, Tensor, library_names, without_none
 from codemods.facts.loops import module_of
+from codemods.facts.reaching import reaching
 from codemods.library.fills import FILLING
 from codemods.library.tensors import LEGACY_FORMATS
 
@@ -93,18 +94,24 @@ def _are_sizes(script: Script, given: Sequence[ast.expr]) -> bool:
     return len(given) > 1 or (len(given) == 1 and _is_integer(script, given[0]))
 
 
-def _is_integer(script: Script, node: ast.expr) -> bool:
+def _is_integer(script: Script, node: ast.expr, seen: frozenset[ast.expr] = frozenset()) -> bool:
+    """Whether it is an integer: a constant, a length, a size, a name for one, or what is computed of such."""
     match node:
         case ast.Constant(value):
             return type(value) is int
         case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv(), right):
-            return _is_integer(script, left) and _is_integer(script, right)
+            return _is_integer(script, left, seen) and _is_integer(script, right, seen)
         case ast.Call(ast.Attribute(owner, "size"), [ast.Constant(int())], []):
             return _has_size(script, owner)
         case ast.Subscript(ast.Attribute(owner, "shape"), ast.Constant(int())):
             return _is_tensor(script, owner)
         case ast.Call():
             return "builtins.len" in library_names(script.flow.values(node.func))
+        case ast.Name() if node not in seen:
+            function = module_of(script.flow, node).function(node)
+            given = reaching(function).given(node) if function is not None else None
+            if given and all(_is_integer(script, each, seen | {node}) for each in given):
+                return True
     values = script.flow.values(node)
     return bool(values) and all(isinstance(each, Literal) and type(each.value) is int for each in values)
 
