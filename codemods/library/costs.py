@@ -77,7 +77,9 @@ MOST_STEPS = 2_048
 """Steps of environments of gym that one call in the code passes through a network in an iteration, all rounds of its
 loop together, where these are not known: an estimate from above.
 
-A rollout of PPO in MuJoCo (Schulman et al. 2017, table 3). Batches of what was stored have 32 to 256 steps.
+A rollout of PPO in MuJoCo (Schulman et al. 2017, table 3).
 """
+MOST_STORED = 1_024
+"""Steps that are drawn at once from what was stored, ``memory.sample(n)``: an estimate from above; mostly 32 to 256."""
 MOST_ROWS = 100_000
 """Samples or tokens of one forward pass, where these are not known: an estimate from above, not measured."""

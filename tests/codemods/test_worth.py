@@ -303,6 +303,46 @@ def test_parameters_that_spaces_decide_are_an_upper_bound(tmp_path: Path) -> Non
     assert found.message.startswith("an iteration of a network of at most 0.1 million parameters computes at most")
 
 
+MEMORY = """\
+class Memory:
+    def sample(self, n):
+        return draw(n)
+
+
+memory = Memory()
+"""
+WIDER = LAYERS.replace("nn.Linear(hidden, actions)", "nn.Linear(hidden, 4096), nn.Linear(4096, actions)")
+
+
+def drawing(drawn: str, more: str = MEMORY) -> str:
+    """The same, with a wider network that learns from what is drawn in each iteration."""
+    learning = acting(WIDER, more=more).replace(
+        "def update(seen, done):\n", f"def update():\n    seen, done = {drawn}\n"
+    )
+    return learning.replace("update(*play(env, model))", "update()")
+
+
+def test_few_steps_are_drawn_at_once_from_what_was_stored(tmp_path: Path) -> None:
+    found = site("compile", drawing("memory.sample(256)"), tmp_path)
+
+    assert found.message.startswith("an iteration computes at most 7 billion operations")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(drawing("memory.sample(8192)"), id="thousands at once"),
+        pytest.param(drawing("memory.rollout(256)"), id="by another method"),
+        pytest.param(drawing("stored.sample(256)"), id="of a library"),
+        pytest.param(drawing("model.sample(256)"), id="of a network, which samples actions"),
+    ],
+)
+def test_more_steps_may_be_drawn(text: str, tmp_path: Path) -> None:
+    own = "\n    def sample(self, n):\n        return self.layers(draw(n))\n\n    def forward"
+
+    assert site("compile", text.replace("\n    def forward", own), tmp_path).rewrites
+
+
 CONVOLVED = "nn.Sequential(nn.Conv2d(states, hidden, 3), nn.Flatten(), nn.LazyLinear(actions))"
 BRANCHED = "nn.Linear(states, 8) if states > 100 else nn.Linear(states, 100_000)"
 OWN = """\

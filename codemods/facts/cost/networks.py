@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import (
     Choice,
@@ -19,11 +20,12 @@ from codemods.dataflow.values import (
     Unbound,
     Unknown,
     Value,
+    instance,
     library_names,
 )
 from codemods.facts.cost.amounts import BASE, UNKNOWN, Built, Layer, base_layer, children, holds_bound
-from codemods.facts.training.iterations import EventKind
-from codemods.library.costs import MOST_ROWS, MOST_STEPS, NARROW, NARROW_RECURRENT
+from codemods.facts.training.iterations import EventKind, own
+from codemods.library.costs import MOST_ROWS, MOST_STEPS, MOST_STORED, NARROW, NARROW_RECURRENT
 from codemods.library.kinds import Kind, kind
 from codemods.library.networks import Network, network
 from codemods.library.weights import Per, Weights, is_stack, weights
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from codemods.facts.cost.constants import Constants
     from codemods.facts.cost.lengths import Lengths
     from codemods.facts.script import Script
-    from codemods.facts.training.iterations import TrainingIteration
+    from codemods.facts.training.iterations import Event, TrainingIteration
 
 _MULTIPLIES = frozenset(
     f"torch.{name}"
@@ -232,8 +234,29 @@ class Networks:
             count += rounds
         found = [sizes.forward(self._lengths.batch_size(each), self._lengths.image(each.dataset)) for each in loaders]
         found = found or [sizes.forward(None, None)]
+        if sizes.is_acting and not loaders and found[0] is not None and all(map(self._draws_from_stored, calls)):
+            found = [found[0] // MOST_STEPS * MOST_STORED]
         known = [each for each in found if each is not None]
         return 3 * max(known) * max(1, count) if len(known) == len(found) else None
+
+    def _draws_from_stored(self, call: Event) -> bool:
+        """Whether the function of a call draws what it needs from what was stored: ``memory.sample(n)``, n as it is."""
+        if call.frame is None or call.loops:
+            return False
+        drawn = [
+            each
+            for each in own(call.frame, ast.Call)
+            if isinstance(each.func, ast.Attribute) and each.func.attr == "sample" and self._is_of_memory(each)
+        ]
+        numbers = [self._constants.number(each) for call in drawn for each in arguments_of(call)]
+        return bool(drawn) and all(each is None or each <= MOST_STORED for each in numbers)
+
+    def _is_of_memory(self, call: ast.Call) -> bool:
+        """Whether it runs methods of the project's objects that are no models: a policy samples actions."""
+        owners = [self._flow.owner(each) for each in self._flow.called(call)]
+        return bool(owners) and all(
+            each is not None and kind(self._flow, instance(each)) is not Kind.MODEL for each in owners
+        )
 
     def _rounds(self, loops: Iterable[ast.AST]) -> int | None:
         """How often code within these loops runs; None where that is not known."""
