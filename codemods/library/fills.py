@@ -26,6 +26,8 @@ EXACT_IN_EACH_FORMAT = frozenset(f"torch.{name}" for name in words("zeros ones e
 """What comes out alike whether it is made in a number format or cast to it."""
 
 
+_SMOOTH = words("exp exp2 log sin cos tanh sigmoid")
+_WHOLE = words("long int short byte char bool round round_ floor floor_ ceil ceil_ trunc trunc_ to type type_as")
 _OF_NUMBERS = words("torch.tensor torch.scalar_tensor")
 _OF_ARRAYS = {"numpy.zeros": "torch.zeros", "numpy.ones": "torch.ones"}
 _SINGLE = words("torch.float32 torch.float numpy.float32 numpy.single")
@@ -96,3 +98,14 @@ def is_single(name: str) -> bool:
 def is_float_type(name: str) -> bool:
     """Whether it is the type of tensors on the host that have that number format."""
     return name in _SINGLE_TYPES
+
+
+def is_smooth(name: str) -> bool:
+    """Whether the function, or the method, computes what devices round otherwise in the last bit alone."""
+    package, _, last = name.rpartition(".")
+    return package in {"", "torch"} and last in _SMOOTH
+
+
+def may_make_whole(method: str) -> bool:
+    """Whether the method may make whole numbers of others, which shows a last bit that was rounded otherwise."""
+    return method in _WHOLE

@@ -43,7 +43,8 @@ class DeviceCtor(Codemod):
         ``mask = mask.to(x.device)`` below the tensor goes, as does ``if x.is_cuda: mask = mask.cuda()``, where nothing
         reads it in between: the tensor gets ``device=x.device``.
 
-        A number may be added or multiplied in between: ``(torch.ones(n) * i).to(device)``.
+        A number may be added or multiplied in between: ``(torch.ones(n) * i).to(device)``. The frequencies of an
+        embedding are computed on the device as well: ``torch.exp(torch.arange(n) * -0.1).to(x.device)``.
 
         ``x[torch.arange(n), y]`` copies the index to where ``x`` is: it is counted there, with ``device=x.device``.
 
@@ -68,13 +69,14 @@ class DeviceCtor(Codemod):
         batch, and of closures that an optimizer calls in each step.
 
     Results:
-        The same values, bit for bit, in the same number format. Without CUDA it is the same tensor on the CPU.
+        The same values, bit for bit, in the same number format; of what ``exp``, ``sin`` and their like compute, the
+        last bit may be another one on CUDA. Without CUDA it is the same tensor on the CPU.
 
     References:
         PyTorch performance tuning guide, "Create tensors directly on the target device".
     """
 
-    promise = Promise.BITWISE
+    promise = Promise.PRECISION
     gain = UNMEASURED
     needs_cuda = True
     phases = frozenset({Phase.COPIES, Phase.FORWARD, Phase.OTHER})
@@ -156,20 +158,23 @@ for _ in range(10):
             if isinstance(edits, Reason):
                 yield self.left(module, node, edits)
             elif not together or each is together[0]:
-                yield self.rewrites(module, node, _MESSAGE if each.counted is None else _INDEX, *edits)
+                promise = Promise.PRECISION if each.rounds_otherwise else Promise.BITWISE
+                message = _MESSAGE if each.counted is None else _INDEX
+                yield self.rewrites(module, node, message, *edits, promise=promise)
         for index in counted_indices(script):
             module, device = script.module, f"{script.module.code(index.tensor)}.device"
             if index.why_not is not None:
                 yield self.left(module, index.maker, index.why_not)
             else:
-                yield self.rewrites(module, index.maker, _INDEX, AddArgument(module, index.maker, "device", device))
+                edit = AddArgument(module, index.maker, "device", device)
+                yield self.rewrites(module, index.maker, _INDEX, edit, promise=Promise.BITWISE)
         for array in filled_arrays(script):
             changes = array.why_not or _edits_of_array(script, array)
             node = array.made if array.transfer is None else array.transfer.call
             if isinstance(changes, Reason):
                 yield self.left(array.module, node, changes)
             else:
-                yield self.rewrites(array.module, node, _ARRAY, *changes)
+                yield self.rewrites(array.module, node, _ARRAY, *changes, promise=Promise.BITWISE)
 
 
 def _moved_together(found: Sequence[Filled], one: Filled) -> Sequence[Filled]:

@@ -354,8 +354,8 @@ LEFT = {
         "the device may be among its ** arguments",
     ),
     "something is computed of it": (
-        "torch.ones(2).exp().to(device)",
-        "'exp()' may compute otherwise on the device",
+        "torch.ones(2).erfinv().to(device)",
+        "'erfinv()' may compute otherwise on the device",
     ),
     "one element for several": (
         "torch.zeros(1, 4).expand(8, 4).to(device)",
@@ -721,6 +721,14 @@ def test_what_a_statement_of_its_own_copies_is_made_there(before: str, after: st
         assert run_script(in_a_pass(before)) == run_script(in_a_pass(after))
 
 
+def test_the_copy_may_have_the_name_of_what_it_is_made_of() -> None:
+    before = "    y = x.size(0)\n    y = torch.zeros(y)\n    y = y.to(device)\n"
+
+    check_rewrites(
+        DeviceCtor, in_a_pass(before), in_a_pass("    y = x.size(0)\n    y = torch.zeros(y, device=device)\n")
+    )
+
+
 NEXT_SILENT = {
     "it is read in between": "    y = torch.zeros(2)\n    print(y)\n    y = y.to(device)\n",
     "it is written to in between": "    y = torch.zeros(2)\n    y[0] = 1\n    y = y.to(device)\n",
@@ -1054,3 +1062,92 @@ def test_a_range_of_the_script_itself_is_not_mentioned() -> None:
     code = POSITIONS.replace("ROWS", "torch.LongTensor(range(8)).to(device)")
 
     check_silent(DeviceCtor, code.replace("\n\nclass", "\n\ndef range(n):\n    return [n]\n\n\nclass", 1))
+
+
+EMBEDDING = """\
+import math
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.width = width
+        self.a = nn.Linear(width, 4)
+
+    def forward(self, t, width=8):
+{body}        return self.a((t[:, None] * y).sin())
+
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.manual_seed(0)
+model = Net(8).to(device)
+for t in torch.rand(10, 4):
+    loss = model(t.to(device)).square().mean()
+    loss.backward()
+    print(loss.item())
+"""
+ROUNDED = {
+    "frequencies": (
+        "        half = width // 1\n        y = torch.exp(-math.log(10000) * torch.arange(0, half) / half).to(t.device)\n",
+        "        half = width // 1\n"
+        "        y = torch.exp(-math.log(10000) * torch.arange(0, half, device=t.device) / half)\n",
+    ),
+    "by an attribute": (
+        "        y = torch.exp(torch.arange(self.width) / self.width).to(t.device)\n",
+        "        y = torch.exp(torch.arange(self.width, device=t.device) / self.width)\n",
+    ),
+    "by a method": (
+        "        y = (torch.arange(8) * -0.5).exp().to(device)\n",
+        "        y = (torch.arange(8, device=device) * -0.5).exp()\n",
+    ),
+    "a power of a number": (
+        "        y = (1 / 10000 ** (torch.arange(8).float() / 8)).to(device)\n",
+        "        y = (1 / 10000 ** (torch.arange(8, device=device).float() / 8))\n",
+    ),
+    "one name for the number, the tensor and its copy": (
+        "        y = math.log(10000) / (width - 1)\n        y = torch.exp(torch.arange(width) * -y)\n"
+        "        y = y.to(device=t.device)\n",
+        "        y = math.log(10000) / (width - 1)\n        y = torch.exp(torch.arange(width, device=t.device) * -y)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), ROUNDED.values(), ids=ROUNDED)
+def test_what_only_the_last_bit_may_differ_of_is_computed_there(before: str, after: str) -> None:
+    text = EMBEDDING.format(body=before)
+    result = run(DeviceCtor, text)
+
+    assert result.after == EMBEDDING.format(body=after)
+    assert [each.promise for each in result.sites] == [Promise.PRECISION]
+    assert run_script(text) == run_script(result.after)
+
+
+SHOWN = {
+    "a cast": ("(torch.arange(8) / 8).exp().long().to(device)", "long()"),
+    "a cast of the copy": ("(torch.arange(8) / 8).exp().to(device).int()", "int()"),
+    "a function of the copy": ("torch.floor((torch.arange(8) / 8).exp().to(device))", "floor()"),
+    "a comparison": ("(torch.arange(8) / 8).exp().to(device) < 2", "'(torch.arange(8) / 8).exp().to(device) < 2'"),
+    "what the copy is like": ("(torch.arange(8) / 8).exp().to(t)", "the cast of the copy"),
+}
+
+
+@pytest.mark.parametrize(("code", "shown"), SHOWN.values(), ids=SHOWN)
+def test_where_a_last_bit_may_show_it_is_left(code: str, shown: str) -> None:
+    text = EMBEDDING.format(body=f"        t = torch.tensor([0.5]).to(device)\n        y = {code}\n")
+    check_leaves(DeviceCtor, text, f"it may round otherwise on the device, which {shown} may show")
+
+
+UNROUNDED = {
+    "a division alone, of which whole numbers may be the point": "(torch.arange(8) / 2).to(device)",
+    "computed with a tensor of the host": "torch.exp(torch.arange(8) * torch.ones(8)).to(device)",
+    "computed with what may be a tensor of the host": "torch.exp(torch.arange(8) * self.scale).to(device)",
+    "with what is only measured in what counts": "torch.exp(torch.arange(len(z)) * z).to(device)",
+    "two of them": "torch.exp(torch.arange(8) / torch.arange(1, 9)).to(device)",
+}
+
+
+@pytest.mark.parametrize("code", UNROUNDED.values(), ids=UNROUNDED)
+def test_what_may_be_more_than_one_number_stays_on_the_host(code: str) -> None:
+    check_silent(DeviceCtor, EMBEDDING.format(body=f"        z = torch.ones(8)\n        y = {code}\n"))

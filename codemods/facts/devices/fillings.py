@@ -26,6 +26,7 @@ from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.devices.later_moves import later_move, next_move, why_other_device
 from codemods.facts.devices.legacy_fills import legacy_fill
 from codemods.facts.devices.ranges import may_go_backwards, range_of
+from codemods.facts.devices.rounded import is_continuous, is_inexact, of_number, why_rounding_shows
 from codemods.facts.devices.shapes_asked import has_shape
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import Likening, likenings
@@ -43,6 +44,7 @@ from codemods.library.fills import (
     is_alike,
     is_legacy,
     is_of_numbers,
+    is_smooth,
     keeps_triangle,
     spaces,
 )
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.values import Value
     from codemods.facts.devices.later_moves import LaterMove, NextMove
     from codemods.facts.devices.legacy_fills import LegacyFill
+    from codemods.facts.devices.rounded import Part
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
 
@@ -92,6 +95,8 @@ class Filled:
     """The statement of its own that copies it in any case."""
     legacy: LegacyFill | None = None
     """How else it is made where a legacy constructor makes it, which takes no device."""
+    rounds_otherwise: bool = False
+    """Whether the device may round the last bit of what is computed on the way otherwise."""
 
     @property
     def number(self) -> ast.expr | None:
@@ -124,8 +129,10 @@ def filled(script: Script) -> Iterator[Filled]:
         following = next_move(transfer) if later is None else None
         made, named = (transfer.receiver, None) if later is None else (later.made, later.earlier)
         made = made if following is None else following.made
-        steps = tuple(calls_of_chain(script, made, with_numbers=True, named=named))
-        if not copying.isdisjoint(steps):
+        parts = tuple(_parts_of_chain(script, made, with_numbers=True, named=named, rounds=True))
+        steps = tuple(each for each in parts if isinstance(each, ast.Call))
+        is_rounded = any(map(is_inexact, parts))
+        if not copying.isdisjoint(steps) or (is_rounded and not is_continuous(parts)):
             continue  # `.type_as(x).to(device)`: the first copy is a site, and there is nothing left for the second one
         maker = steps[-1] if steps else None
         name = _name(script, maker) if maker is not None else ""
@@ -143,9 +150,17 @@ def filled(script: Script) -> Iterator[Filled]:
         )
         if later is not None:
             why_not = why_not or why_other_device(script.flow, transfer)
+        if is_rounded:
+            why_not = why_not or _why_rounding_shows(script, transfer, parts)
         counted, legacy = range_of(script, name, maker), legacy_fill(script, name, steps)
         like = _like(script, transfer)
-        yield Filled(transfer, maker, name, steps[:-1], why_not, like, later, counted, following, legacy)
+        yield Filled(transfer, maker, name, steps[:-1], why_not, like, later, counted, following, legacy, is_rounded)
+
+
+def _why_rounding_shows(script: Script, transfer: Transfer, parts: Sequence[Part]) -> Reason | None:
+    """Why more than the last bit might be another one on the device."""
+    shown = "the cast of the copy" if _like(script, transfer) is not None else why_rounding_shows(transfer, parts)
+    return Reason("other-result", f"it may round otherwise on the device, which {shown} may show") if shown else None
 
 
 def _is_made_beside(script: Script, maker: ast.expr) -> bool:
@@ -265,19 +280,37 @@ def calls_of_chain(
         with_numbers: Whether numbers may be added to it, or multiplied with it, and dimensions added, in between.
         named: What names hold that may stand in between.
     """
+    parts = _parts_of_chain(script, node, with_numbers=with_numbers, named=named)
+    return (each for each in parts if isinstance(each, ast.Call))
+
+
+def _parts_of_chain(
+    script: Script,
+    node: ast.expr | None,
+    *,
+    with_numbers: bool,
+    named: Mapping[str, ast.expr] | None,
+    rounds: bool = False,
+) -> Iterator[Part]:
+    """The calls of a chain, and the operations with numbers between them; those that devices round otherwise if asked.
+
+    ``torch.exp(torch.arange(n) / n)`` is such a chain then.
+    """
     names = dict(named or {})
     while isinstance(node, (ast.Call, ast.Name)) or (with_numbers and isinstance(node, (ast.BinOp, ast.Subscript))):
         if isinstance(node, ast.Name):
             node = names.pop(node.id, None)
             continue
         if isinstance(node, ast.BinOp):
-            node = _of_number(script, node)
+            yield node
+            node = of_number(script, node) if rounds else _of_number(script, node)
             continue
         if isinstance(node, ast.Subscript):
             node = node.value if _only_adds_dimensions(node) else None
             continue
         name = _name(script, node)
-        if (name == _VARIABLE or keeps_triangle(name)) and node.args:
+        is_step = name == _VARIABLE or keeps_triangle(name) or (rounds and is_smooth(name))
+        if is_step and node.args:
             yield node
             node = node.args[0]
         elif not name and isinstance(node.func, ast.Attribute):
@@ -563,6 +596,8 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
     if keeps_triangle(name):
         return True
     given = arguments_of(call)
+    if is_smooth(name or _method(call)):
+        return len(given) == (1 if name else 0)
     if _method(call) in _CASTS and len(given) == 1:
         return _is_format(script, given[0])
     return is_alike(_method(call)) and not any(is_tensor(script, each) for each in given)

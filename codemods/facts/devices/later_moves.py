@@ -66,7 +66,7 @@ def next_move(transfer: Transfer) -> NextMove | None:
     if len(between) == len(above) or (target is not None and _mentions(target, name)):
         return None
     match above[-1 - len(between)]:
-        case ast.Assign([ast.Name(first)], made) if first == name and not _mentions(made, name):
+        case ast.Assign([ast.Name(first)], made) if first == name:
             roots = {each.id for each in walk(target) if isinstance(each, ast.Name)} if target is not None else set()
             is_same = not any(_may_bind(each, root) for each in (made, *between) for root in roots)
             is_next = not between or _is_only_passed(module, between, target, {name, *roots})
