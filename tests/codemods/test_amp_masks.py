@@ -8,6 +8,7 @@ from kit import run
 from codemods.rules.amp import Amp
 
 SCRIPT = """\
+import numpy as np
 import torch
 from torch import nn
 
@@ -33,6 +34,13 @@ def script(*body: str) -> str:
     [
         pytest.param(["kept = y.clone()", "kept[y > 0] = outputs[y > 0]"], id="floats"),
         pytest.param(["kept = y.clone()", "kept[y > 0] = outputs.type(torch.float32)[y > 0]"], id="one format"),
+        pytest.param(["kept = outputs.clone()", "kept[np.arange(64), 0] = y[:, 0]"], id="at the indices of an array"),
+        pytest.param(
+            ["rows = np.random.permutation(64)", "kept = outputs.clone()", "kept[rows] = y * 0.9"],
+            id="at the indices of an array by its name",
+        ),
+        pytest.param(["kept = outputs.clone()", "kept[[0, 2]] = y[:2]"], id="at the indices of a list"),
+        pytest.param(["kept = outputs.clone()", "kept[range(64), 0] = y[:, 0]"], id="at the indices of a range"),
     ],
 )
 def test_an_assignment_of_floats_is_left(body: list[str]) -> None:
@@ -56,6 +64,9 @@ def test_an_assignment_of_floats_is_left(body: list[str]) -> None:
             ["best = outputs.argmax(1)", "best[best > 3] = torch.zeros(64, dtype=torch.long).cuda()[best > 3]"],
             id="integers by the format that is asked for",
         ),
+        pytest.param(["kept = outputs.clone()", "kept[:, 0] = y[:, 0]"], id="at a slice, which copies and casts"),
+        pytest.param(["kept = outputs.clone()", "kept[np.argmax([3, 5])] = y[0]"], id="at one number of NumPy's"),
+        pytest.param(["kept = np.zeros(64)", "kept[np.arange(64)] = x[:, 0].cpu()"], id="into an array, which casts"),
     ],
 )
 def test_an_assignment_of_what_autocast_does_not_change_runs(body: list[str]) -> None:

@@ -347,7 +347,8 @@ def _of_assignment(flow: Flow, module: Module, assignment: ast.Assign) -> Iterat
     for target in assignment.targets:
         if not isinstance(target, ast.Subscript) or _has_items(module, target):
             continue
-        if _is_mask(flow, target.slice) and not _is_container(flow, target.value):
+        is_cast = _is_container(flow, target.value) or _is_array(flow, target.value)
+        if _is_mask(flow, target.slice) and not is_cast:
             if _is_too_large(module, assignment.value):
                 yield "a number that does not fit fp16 is assigned", True, ""
             elif (
@@ -368,11 +369,31 @@ def _overflows(flow: Flow, module: Module, scaled: ast.BinOp) -> bool:
 
 
 def _is_mask(flow: Flow, index: ast.expr) -> bool:
-    """Whether it indexes with a tensor rather than with numbers and slices."""
+    """Whether it indexes with a tensor, an array or a list rather than with numbers and slices."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return any(
-        isinstance(each, ast.Compare) or any(isinstance(value, Tensor) for value in flow.values(each)) for each in parts
-    )
+    return any(isinstance(each, ast.Compare) or any(map(_is_several, flow.values(each))) for each in parts)
+
+
+def _is_several(value: Value) -> bool:
+    """Whether it may be several indices, or truth values: the counts and indices of NumPy that are one number are not.
+
+    ``numpy.argmax`` without an axis finds one.
+    """
+    match value:
+        case Tensor():
+            return True
+        case Container(name=name):
+            return name in {"list", "iterator"}  # `range(n)`
+        case Made(name=name, site=ast.Call() as call):
+            is_one = name in {"numpy.argmax", "numpy.argmin"} and len(arguments_of(call)) == 1
+            return name.startswith("numpy.") and not is_one
+    return False
+
+
+def _is_array(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is an array of NumPy, which casts what is written to it."""
+    values = flow.values(node)
+    return bool(values) and all(isinstance(each, Made) and each.name.startswith("numpy.") for each in values)
 
 
 def _has_items(module: Module, target: ast.Subscript) -> bool:
