@@ -58,7 +58,8 @@ class H2dNonBlocking(Codemod):
     When it is left:
         The batch is not in pinned memory, and cannot be; or it is converted on the host before, and not known to have
         that number format already. The target is not CUDA, or is not known: from a device to the
-        host a copy that does not block is read before it is there. The batch is written on the host after the copy was
+        host a copy that does not block is read before it is there. Each caller of the function has copied the batch
+        already, wherever CUDA is used. The batch is written on the host after the copy was
         queued. The batch may be an object of a ``collate_fn`` whose ``to`` knows no ``non_blocking``. Another
         CUDA stream than that of the copy may use the batch. A time is taken from there on, which the copy would be a
         part of.
@@ -78,8 +79,8 @@ class H2dNonBlocking(Codemod):
     phases = frozenset({Phase.COPIES})
     causes = words(
         """
-        converted-on-host framework made-by-hand other-accelerator other-stream perhaps-other-device script-decides
-        times-steps unknown-batch unknown-device unpinned-loader written-while-copied
+        converted-on-host done-already framework made-by-hand other-accelerator other-stream perhaps-other-device
+        script-decides times-steps unknown-batch unknown-device unpinned-loader written-while-copied
         """
     )
     examples = (

@@ -2031,3 +2031,46 @@ def test_a_batch_in_such_a_dictionary_that_is_not_pinned_is_left() -> None:
 
 def test_a_dictionary_that_holds_other_things_is_not_mentioned() -> None:
     check_silent(H2dNonBlocking, fetches().replace("digit=digit", "digit=digit, rate=0.5"))
+
+
+HELPER = """\
+def step(x):
+    inputs = x.cuda()
+    return inputs.sum()
+
+use_gpu = torch.cuda.is_available()
+for x, y in loader:
+"""
+THERE = "    if use_gpu:\n        x = x.cuda()\n"
+
+
+def of_helper(body: str) -> tuple[bool, set[str]]:
+    """Whether the copy in the helper is rewritten, and what is said of those that are left."""
+    result = run(H2dNonBlocking, HEAD + HELPER + body)
+    return "inputs = x.cuda(non_blocking=True)" in result.after, {
+        each.message for each in result.sites if not each.rewrites
+    }
+
+
+@pytest.mark.parametrize("cast", ["", ".detach()"], ids=["as it is", "without a graph"])
+def test_what_each_caller_has_moved_is_there(cast: str) -> None:
+    body = THERE.replace("x.cuda()", f"x.cuda(){cast}") + "    step(x)\n"
+
+    assert of_helper(body) == (False, {f"wherever CUDA is used, it is there already (line {HEAD.count(chr(10)) + 8})"})
+
+
+NOT_THERE = {
+    "under another condition": THERE.replace("use_gpu", "len(y) > 9") + "    step(x)\n",
+    "where CUDA is not used": THERE.replace("use_gpu", "not use_gpu") + "    step(x)\n",
+    "with another condition beside it": THERE.replace("use_gpu", "use_gpu and len(y) > 9") + "    step(x)\n",
+    "below the call": "    step(x)\n" + THERE,
+    "in a part of the passes": "    if len(y) > 9:\n        if use_gpu:\n            x = x.cuda()\n    step(x)\n",
+    "for one of two callers": THERE + "    step(x)\nfor x, y in loader:\n    step(x)\n",
+    "and bound again": THERE + "    for x, y in loader:\n        step(x)\n",
+    "another batch": THERE.replace("        x = x", "        z = x") + "    step(x)\n",
+}
+
+
+@pytest.mark.parametrize("body", NOT_THERE.values(), ids=NOT_THERE)
+def test_what_a_caller_may_not_have_moved_is_copied(body: str) -> None:
+    assert of_helper(body) == (True, set())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
+from codemods.dataflow.signatures import signature
+from codemods.dataflow.source import FUNCTIONS, LOOPS, is_name, walk
 from codemods.dataflow.values import (
     Batch,
     Choice,
@@ -27,7 +28,7 @@ from codemods.facts.devices.later_moves import next_move
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import from_arrays
 from codemods.facts.devices.writes import why_written
-from codemods.facts.loops import loop_around
+from codemods.facts.loops import loop_around, module_of
 from codemods.facts.loops import place as place_of
 from codemods.facts.reach import own
 from codemods.facts.reaching import targets
@@ -178,6 +179,7 @@ def why_blocking(script: Script, move: Transfer) -> Reason | None:
         or why_written(script.flow, move)
         or why_not_ordered(script.flow, move.module, move.call)
         or _why_timed(script, move)
+        or _why_there(script, move)
     )
 
 
@@ -227,6 +229,46 @@ def _why_timed(script: Script, move: Transfer) -> Reason | None:
             is_backward = isinstance(call.func, ast.Attribute) and call.func.attr == "backward"
             if is_backward or may(script.flow, values, Kind.MODEL):
                 return None
+    return None
+
+
+def _why_there(script: Script, move: Transfer) -> Reason | None:
+    """Where each caller of the function has moved its argument wherever CUDA is used: what goes to CUDA is there."""
+    flow, name, function = script.flow, move.receiver, move.module.function(move.call)
+    if move.device.kind is not DeviceKind.CUDA or not isinstance(name, ast.Name) or function is None:
+        return None
+    is_given = any(each.arg == name.id for each in signature(function).named) and targets(function).of(name) is None
+    calls = flow.callers(function)
+    if not is_given or flow.escapes(function) or not calls:
+        return None
+    found = [_moved_for_cuda(script, flow.bind(function, each).get(name.id)) for each in calls]
+    if any(each is None for each in found):
+        return None
+    places = tuple(dict.fromkeys(each for each in found if each is not None))
+    return Reason("done-already", f"wherever CUDA is used, it is there already ({HERE})", places)
+
+
+def _moved_for_cuda(script: Script, node: ast.expr | None) -> Place | None:
+    """Where a name was moved last if CUDA is used: ``if use_cuda: x = x.cuda()``, above the place that reads it."""
+    if not isinstance(node, ast.Name):
+        return None
+    module = module_of(script.flow, node)
+    moves = {each.call: each for each in script.transfers if each.module is module and each.may_reach_cuda}
+    for target in targets(module.function(node) or module.tree).of(node) or ():
+        statement = module.parent(target)
+        if not isinstance(statement, ast.Assign) or module.span(statement) > module.span(module.statement(node)):
+            continue
+        condition = module.parent(statement)
+        is_for_cuda = (
+            isinstance(condition, ast.If)
+            and statement in condition.body
+            and for_cuda(script.flow, condition.test) is True
+            and asks_for_device(script.flow, condition.test)
+            and any(each is module.parent(condition) for each in module.ancestors(node))
+        )
+        own_moves = (moves[each] for each in walk(statement.value) if isinstance(each, ast.Call) and each in moves)
+        if is_for_cuda and any(is_name(each.receiver, node.id) for each in own_moves):
+            return at(module, statement)
     return None
 
 
