@@ -70,6 +70,27 @@ def hazards(body: str) -> list[str | None]:
             id="an output with a graph",
         ),
         pytest.param(
+            "goal = r + 0.9 * q(n).max(1)[0]\nloss = F.mse_loss(goal, q(s))\nloss.backward()",
+            "goal",
+            id="a target that is given first, of the best estimate",
+        ),
+        pytest.param(
+            "goal = r + 0.9 * target(n)[rows, actions]\nloss = critic(goal, q(s)[rows, actions])\nloss.backward()",
+            "goal",
+            id="a target that is given first, of the estimate of an action",
+        ),
+        pytest.param(
+            "guess = r + 0.9 * q(n)[:, 0]\nloss = F.mse_loss(guess, target(s)[:, 0])\nloss.backward()",
+            None,
+            id="a part of an output with a graph",
+        ),
+        pytest.param(
+            "goal = []\nfor k in range(4):\n    goal.append(r[k] + 0.9 * target(n)[k])"
+            "\ngoal = torch.tensor(goal).view(4, 1)\nloss = F.mse_loss(goal, q(s))\nloss.backward()",
+            "goal",
+            id="numbers of which a tensor is made",
+        ),
+        pytest.param(
             "first = q(s)\nnear = s\nwidth = near[1:] - near[:-1]\nnear = (near + 0.5 * target(n)).detach()"
             "\nloss = F.mse_loss(q(near) * width + first, r)\nloss.backward()",
             None,

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.recursion import Answers
-from codemods.dataflow.source import FUNCTIONS, lasting
+from codemods.dataflow.source import FUNCTIONS, last_name, lasting
 from codemods.dataflow.values import External, Made
 from codemods.facts.precision.hazards import Hazard
 from codemods.facts.reach import is_model_call, own, project_functions, switches_gradients_off
@@ -32,6 +32,9 @@ Assignment: TypeAlias = "ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedE
 
 _BOTH = 2
 _CUTS = frozenset({"detach", "data", "item", "numpy", "tolist"})
+_COPIES = frozenset({"torch.tensor", "torch.Tensor", "torch.FloatTensor"})
+"""What makes a tensor of numbers, without their graph."""
+_PICKS = frozenset({"amax", "amin", "gather", "max", "maximum", "min", "minimum"})
 _COLLECTS = frozenset(f"builtins.{name}" for name in ("list", "max", "min", "reversed", "sorted", "sum", "tuple"))
 """Functions of Python that return what they are given, or the sum or one of it."""
 _WHAT = "adds to what a network estimates, as Q-learning does, and 16 bits do not tell such values apart:"
@@ -49,6 +52,8 @@ class _Made(NamedTuple):
     """Whether it is multiplied by something, as by a discount."""
     is_bootstrapped: bool = False
     """Whether it is scaled and added to what no model computes, as to a reward."""
+    is_picked: bool = False
+    """Whether it is one of several that a model computes: the best one, or that of an action."""
 
     def __or__(self, other: _Made) -> _Made:
         return _Made(
@@ -56,6 +61,7 @@ class _Made(NamedTuple):
             self.is_cut or other.is_cut,
             self.is_scaled or other.is_scaled,
             self.is_bootstrapped or other.is_bootstrapped,
+            self.is_picked or other.is_picked,
         )
 
     @property
@@ -94,10 +100,12 @@ def _of_phase(phases: Phases, phase: Phase, results: _Results) -> Hazard | None:
         values = _Values(phases, module, scope, results)
         for node, one, other in _regressions(phases, part):
             sides = values.of(one), values.of(other)
-            # What a loss is given second is its target: where nothing trains its network, few detach it.
-            is_target = isinstance(node, ast.Call) and sides[1].is_bootstrapped
+            # What a loss is given second is its target: where nothing trains its network, few detach it. Some give it
+            # first, which is told from an output by what is picked in it.
+            is_first = sides[0].is_bootstrapped and sides[0].is_picked and not sides[1].is_bootstrapped
+            is_target = isinstance(node, ast.Call) and (sides[1].is_bootstrapped or is_first)
             if all(each.of_model for each in sides) and (is_target or any(each.is_target for each in sides)):
-                text = f"{module.code(one if sides[0].is_target else other)} {_WHAT}"
+                text = f"{module.code(one if sides[0].is_target or is_first else other)} {_WHAT}"
                 return Hazard(module, node, text, remedy=_REMEDY, code="bootstrapped-target")
     return None
 
@@ -189,13 +197,14 @@ class _Values:
                 return self._name((node.id, self._bound_by(node))) if taken is None else self.of(taken)
             case ast.BinOp(left, operator, right):
                 return self._combined(operator, self.of(left), self.of(right))
-            case ast.UnaryOp(_, operand):
-                return self.of(operand)
+            case ast.UnaryOp(operand=inner) | ast.Starred(value=inner):
+                return self.of(inner)
             case ast.Attribute(value, name):
                 whole = self.of(value)
                 return whole._replace(is_cut=whole.of_model) if name in _CUTS else whole
-            case ast.Subscript(value) | ast.Starred(value):
-                return self.of(value)
+            case ast.Subscript(value, index):
+                whole = self.of(value)
+                return whole._replace(is_picked=whole.is_picked or (whole.of_model and _picks(index)))
             case ast.IfExp(_, one, other):
                 return self.of(one) | self.of(other)
             case ast.Tuple(elements) | ast.List(elements):
@@ -275,13 +284,18 @@ class _Values:
             return self._any(call.args[:1])
         if isinstance(call.func, ast.Attribute) and call.func.attr in _CUTS:
             return self.of(call.func)
+        if values and all(each.name in _COPIES for each in values):
+            copied = self._any(call.args[:1])
+            return copied._replace(is_cut=copied.of_model)
         if values and all(each.name in _COLLECTS for each in values):
             return self._any(call.args)
         found = operation(flow, call)
         is_numpy = any(isinstance(each, External) and each.name.startswith("numpy.") for each in values)
         if (found is None or found.has_no_floats) and not is_numpy:
             return _NOTHING
-        return self._any(operands(flow, call))
+        computed = self._any(operands(flow, call))
+        is_picked = computed.of_model and last_name(call.func) in _PICKS
+        return computed._replace(is_picked=computed.is_picked or is_picked)
 
     def _any_returned(self, functions: list[Callee], call: ast.Call) -> _Made:
         """What the functions of the project return for these arguments."""
@@ -309,6 +323,12 @@ def _results(function: Callee) -> Iterator[ast.expr]:
         yield function.body
     else:
         yield from (each.value for each in own(function, ast.Return) if each.value is not None)
+
+
+def _picks(index: ast.expr) -> bool:
+    """Whether it takes one of several: ``values[rows, actions]``; ``values[0]`` and ``values[:, 1:]`` take a part."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(isinstance(each, (ast.Name, ast.Attribute, ast.Call)) for each in parts)
 
 
 def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[ast.expr, ast.expr | None]]:
