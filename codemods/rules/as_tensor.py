@@ -11,6 +11,7 @@ from codemods.editing.splitting import split
 from codemods.editing.values import AddArgument, Replace
 from codemods.facts.data.array_obstacles import (
     is_read_as_float64,
+    makes_floats,
     why_copied_alike,
     why_no_call,
     why_not_of_array,
@@ -22,6 +23,7 @@ from codemods.facts.data.array_obstacles import (
 from codemods.facts.data.arrays import Arrays
 from codemods.facts.data.conversions import Form, conversions
 from codemods.facts.data.number_likes import is_list, is_number, is_number_or_tensor, is_tensor
+from codemods.facts.data.unknown_items import unknown_item
 from codemods.facts.devices.filled_arrays import filled_arrays
 from codemods.facts.reason import Reason
 from codemods.library.sources import measured
@@ -166,11 +168,15 @@ for i in range(100):
         return self._of_list(conversion, items) if reason is None else self._left(conversion, reason)
 
     def _of_unknown_list(self, conversion: Conversion) -> Finding | None:
-        """A list of what may be arrays: a method that arrays have made some of it."""
-        if not is_list(conversion.script.flow, conversion.data):
+        """A list of what may be arrays: a method that arrays have made some of it, or floats are made of anything."""
+        flow, arrays, data = conversion.script.flow, conversion.arrays, conversion.data
+        if not is_list(flow, data):
             return None
-        made = conversion.arrays.made_by_methods(conversion.module, conversion.data)
-        return None if made is None else self._left(conversion, why_unknown_list(conversion, made))
+        made = arrays.made_by_methods(conversion.module, data)
+        item = (conversion.module, made) if made is not None else None
+        if item is None and makes_floats(conversion) and not isinstance(data, (ast.List, ast.Tuple)):
+            item = unknown_item(arrays, flow, data)
+        return None if item is None else self._left(conversion, why_unknown_list(conversion, *item))
 
     def _site(self, conversion: Conversion) -> Finding | None:
         flow, arrays, module, data = conversion.script.flow, conversion.arrays, conversion.module, conversion.data

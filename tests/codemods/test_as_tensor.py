@@ -1243,6 +1243,54 @@ def test_positions_that_are_repeated_for_each_row_and_masked_in_place() -> None:
     assert run_script(after) == run_script(before)
 
 
+EPISODES = """\
+import random
+
+
+class Buffer:
+    def __init__(self):
+        self.kept = []
+
+    def push(self, states):
+        self.kept.append(states)
+
+    def sample(self):
+        batch = []
+        for states in random.sample(self.kept, 2):
+            batch.append(states)
+        return batch
+
+
+buffer = Buffer()
+for i in range(3):
+    batch = buffer.sample()
+"""
+UNKNOWN_LISTS = {
+    "the legacy constructor": "torch.FloatTensor(batch)",
+    "a format that is named": "torch.tensor(batch, dtype=torch.float32)",
+    "a format that is named where arrays are shared": "torch.as_tensor(batch, dtype=torch.float)",
+    "floats in the end": "torch.tensor(batch).float()",
+}
+
+
+@pytest.mark.parametrize("call", UNKNOWN_LISTS.values(), ids=UNKNOWN_LISTS)
+def test_floats_of_a_list_that_may_be_one_of_arrays(call: str) -> None:
+    because = "it is not known to be a list of NumPy arrays: that depends on states (line 18)"
+    check_leaves(AsTensor, f"{HEAD}{EPISODES}    x = {call}\n", because)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param("torch.LongTensor(batch)", id="indices, as of words"),
+        pytest.param("torch.tensor(batch)", id="whatever it holds, which may be words"),
+        pytest.param("torch.FloatTensor([batch[0], batch[1]])", id="a few things that are written out"),
+    ],
+)
+def test_a_list_of_which_nothing_speaks_for_arrays(call: str) -> None:
+    check_silent(AsTensor, f"{HEAD}{EPISODES}    x = {call}\n")
+
+
 @pytest.mark.filterwarnings("ignore:Creating a tensor from a list")  # is slow, which is why they are rewritten
 @pytest.mark.parametrize(("legacy", "shared"), LEGACY.values(), ids=LEGACY)
 def test_a_legacy_constructor_of_any_format(legacy: str, shared: str) -> None:

@@ -14,6 +14,7 @@ from codemods.facts.loops import place as place_of
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
+    from codemods.dataflow.source import Module
     from codemods.facts.data.array_values import Array
     from codemods.facts.data.conversions import Conversion
 
@@ -48,11 +49,13 @@ def why_copied_alike(conversion: Conversion) -> Reason | None:
     return Reason("nothing-to-gain", "it is copied once, to its device, in either form")
 
 
-def why_unknown_list(conversion: Conversion, made: ast.expr) -> Reason:
-    """Why a list of what a method makes of arrays is not known to be one of arrays."""
-    text = f"it is not known to be a list of NumPy arrays: that depends on {ast.unparse(made)} ({HERE})"
-    remedy = f"write np.array({ast.unparse(conversion.data)}) if it is, which is read as a whole"
-    return Reason("unknown-array", text, (at(conversion.module, made),), remedy)
+def why_unknown_list(conversion: Conversion, module: Module, item: ast.expr) -> Reason:
+    """Why a list is not known to be one of arrays, by the item that may be something else."""
+    what, data = ast.unparse(item), ast.unparse(conversion.data)
+    shown = what if len(what) <= _LONG else "what is put into it"
+    text = f"it is not known to be a list of NumPy arrays: that depends on {shown} ({HERE})"
+    remedy = f"write np.array({data if len(data) <= _LONG else '…'}) if it is, which is read as a whole"
+    return Reason("unknown-array", text, (at(module, item),), remedy)
 
 
 def why_no_call(conversion: Conversion) -> Reason | None:
@@ -156,6 +159,11 @@ def why_not_of_list(conversion: Conversion, items: Array) -> Reason | None:
 def is_read_as_float64(conversion: Conversion, items: Array) -> bool:
     """Whether a list's arrays, of whatever format, are joined in float64 first: so torch reads them one by one."""
     return items.format not in _NARROW and _format_of_list(conversion) in {"float32", "float64"}
+
+
+def makes_floats(conversion: Conversion) -> bool:
+    """Whether the tensor is one of floats, whatever is in the list that it is made of."""
+    return (_format_of_list(conversion) or "").startswith("float") or _is_cast_after(conversion)
 
 
 def _format_of_list(conversion: Conversion) -> str | None:
