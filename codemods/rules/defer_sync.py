@@ -63,7 +63,7 @@ class DeferSync(Codemod):
         iteration waits for the device anyway, with no backward between that and the sum. The loop reads a clock,
         which would show when work was queued and no longer when it was done. Other functions, or code after an
         exception, may see the sum. It starts from something else than a number that is written out. The device may be
-        one that has no floats of 64 bits.
+        one that has no floats of 64 bits. The loop has one pass, as a batch holds all items (``batch_size=len(data)``).
 
     Results:
         The same sums, lists and tensors, bit for bit, on the host wherever the script reads them. A count that was a
@@ -82,9 +82,9 @@ class DeferSync(Codemod):
     phases = frozenset({Phase.WAITING, Phase.DATA, Phase.COPIES, Phase.OTHER})
     causes = words(
         """
-        captured framework grows-long integer-start needed-each-step no-cuda no-name other-accelerator other-stream
-        rounds-otherwise seen-elsewhere several-devices times-steps unknown-device unknown-number waits-anyway
-        written-while-copied
+        captured framework grows-long integer-start needed-each-step no-cuda no-name nothing-to-gain other-accelerator
+        other-stream rounds-otherwise seen-elsewhere several-devices times-steps unknown-device unknown-number
+        waits-anyway written-while-copied
         """
     )
     examples = (

@@ -1251,3 +1251,44 @@ def test_a_count_that_shows_where_it_is_stays_on_the_host() -> None:
     because = "'hits' is used as a tensor of the host (line {}): write hits.item() there"
 
     check_leaves(DeferSync, HEAD + code, because.format(line_of(code, "return hits")))
+
+
+ONE_BATCH = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+model = nn.Linear(6, 3).cuda()
+data = TensorDataset(torch.randn(90, 6))
+other = TensorDataset(torch.randn(9, 6))
+loader = DataLoader(data, batch_size={size})
+
+
+def evaluate():
+    total = 0.0
+    with torch.no_grad():
+        for (x,) in {read}:
+            total += model(x.cuda()).sum().item()
+    return total
+
+
+evaluate()
+"""
+
+
+@pytest.mark.parametrize("read", ["(loader)", "enumerate(loader)"], ids=["as it is", "counted"])
+def test_a_loop_of_one_batch_gains_nothing(read: str) -> None:
+    text = ONE_BATCH.format(size="len(data)", read=read)
+    text = text.replace("(x,) in enumerate", "_, (x,) in enumerate")
+
+    check_leaves(DeferSync, text, "the loop has one pass, as one batch holds all items (line 8)")
+
+
+@pytest.mark.parametrize("size", ["len(other)", "len(data) // 2", "90", "len(data[:9])"])
+def test_a_loop_of_several_batches_gains(size: str) -> None:
+    before = ONE_BATCH.format(size=size, read="loader")
+    after = before.replace("sum().item()", "sum().double()").replace(
+        "    return", "        total = float(total)\n    return"
+    )
+
+    check_rewrites(DeferSync, before, after)

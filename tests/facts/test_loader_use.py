@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from probe import script
 
@@ -9,6 +11,7 @@ from codemods.facts.data.loader_use import (
     is_prepared,
     why_not_cuda,
     why_not_in_epochs,
+    why_one_batch,
     why_reading_is_unknown,
     with_all_moves,
 )
@@ -165,3 +168,22 @@ def test_moves_of_what_is_made_of_batches_are_the_loader_s() -> None:
 
     assert len(loader.transfers) == 1
     assert len(with_all_moves(loader).transfers) == 2
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        pytest.param("len(data)", "the loop has one pass, as one batch holds all items (line 4)", id="all items"),
+        pytest.param("len(other)", None, id="those of other data"),
+        pytest.param("9", None, id="a number"),
+    ],
+)
+def test_whether_one_batch_holds_all_items(size: str, expected: str | None) -> None:
+    found = script(
+        "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\ndata, other = make(), make()\n"
+        f"loader = DataLoader(data, batch_size={size})\nfor x in loader:\n    print(x)\n"
+    )
+    (loop,) = found.module.nodes(ast.For)
+    reason = why_one_batch(found, loop)
+
+    assert (reason and reason.words.said(found.module).text) == expected

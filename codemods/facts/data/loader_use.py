@@ -11,6 +11,7 @@ from codemods.facts.data.loaders import ONLY_FIRST
 from codemods.facts.data.reads import How
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.loops import around, module_of, places_that_run, repeats
+from codemods.facts.reaching import targets
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
@@ -37,6 +38,27 @@ def _files(script: Script, loader: Loader) -> str:
     """What was read, in words, and where some of it could not be read, why."""
     why = next(iter(script.whole.unreadable.values()), None)
     return loader.files if why is None else f"the files that can be read: {why}"
+
+
+def why_one_batch(script: Script, loop: ast.AST) -> Reason | None:
+    """Why a loop has one pass: its loaders have as many items in a batch as in all, ``batch_size=len(data)``."""
+    read = [each for each in script.loaders if any(one.node is loop for one in each.passes)]
+    if not read or not all(_has_one_batch(script, each) for each in read):
+        return None
+    places = tuple(each.at(each.call) for each in read)
+    return Reason("nothing-to-gain", f"the loop has one pass, as one batch holds all items ({HERE})", places)
+
+
+def _has_one_batch(script: Script, loader: Loader) -> bool:
+    size, data = (loader.arguments.get(name) for name in ("batch_size", "dataset"))
+    if size is None or data is None or not isinstance(data.node, ast.Name):
+        return False
+    match size.node:
+        case ast.Call(func, [ast.Name(name) as measured], []) if name == data.node.id:
+            is_length = {each.name for each in script.flow.values(func)} == {"builtins.len"}
+            scope = loader.module.function(measured) or loader.module.tree
+            return is_length and targets(scope).are_bound_alike(measured, data.node)
+    return False
 
 
 def is_prepared(script: Script, loader: Loader) -> bool:

@@ -11,6 +11,7 @@ from codemods.dataflow.names import decorators
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import FUNCTIONS, LOOPS, unparsed, walk
 from codemods.dataflow.values import HostTensor, Literal
+from codemods.facts.data.loader_use import why_one_batch
 from codemods.facts.devices.cuda_use import capture, no_cuda
 from codemods.facts.devices.readings import is_copy_to_host, reading, waits
 from codemods.facts.loops import module_of, repeats
@@ -368,7 +369,8 @@ class _Iteration:
 
     def _obstacle(self) -> Reason | None:
         """What speaks against all of it."""
-        return _obstacle_of_script(self.script) or self._why_unordered() or self._why_compiled()
+        of_loop = why_one_batch(self.script, self.loop) or self._why_unordered() or self._why_compiled()
+        return _obstacle_of_script(self.script) or of_loop
 
     def _why_unordered(self) -> Reason | None:
         """Where the wait in each iteration keeps an order that nothing else does: of streams, and of copies."""
