@@ -230,7 +230,10 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
     def _kept(self, kept: DeferredList, node: ast.AST) -> Finding:
         """``losses.append(loss.item())`` → ``losses.append(loss.detach())``, and the numbers after the loop."""
         total = kept.total
-        edits = [_on_device(kept, each) if kept.widens(each) else _as_tensor(kept, each) for each in kept.readings]
+        edits = [
+            _on_device(kept, each) if kept.widens(each) else _as_tensor(kept, each, _counted(kept, each))
+            for each in kept.readings
+        ]
         edits += _without_copies(kept)
         if total.is_read_after:
             text = f"{total.name} = [each.item() for each in {total.name}]"
@@ -249,9 +252,14 @@ def _as_tensors(kept: Deferral) -> list[Edit]:
     return [_as_tensor(kept, each) for each in kept.readings]
 
 
-def _as_tensor(kept: Deferral, one: Reading) -> Edit:
+def _as_tensor(kept: Deferral, one: Reading, cast: str = "") -> Edit:
     """``loss.item()`` → ``loss.detach()``."""
-    return Replace(one.module, one.node, "{tensor}" + _detached(kept, one), (("tensor", one.tensor),))
+    template = f"{{tensor}}{_detached(kept, one)}{cast}"
+    return Replace(one.module, one.node, template, (("tensor", one.tensor),))
+
+
+def _counted(kept: Deferral, one: Reading) -> str:
+    return ".long()" if kept.is_computed_with_truth(one) else ""
 
 
 def _there(kept: DeferredTensor) -> Iterator[Edit]:
@@ -282,7 +290,7 @@ def _detached(deferral: Deferral, reading: Reading) -> str:
 def _on_device(deferral: Deferral, reading: Reading) -> Edit:
     """``loss.item()`` → ``loss.detach().double()``."""
     detached = _detached(deferral, reading) if deferral.has_floats else ""
-    widened = ".double()" if deferral.has_floats else ""
+    widened = ".double()" if deferral.has_floats else _counted(deferral, reading)
     template = f"{{tensor}}{detached}{widened}"
     return Replace(reading.module, reading.node, template, (("tensor", reading.tensor),))
 

@@ -11,6 +11,7 @@ from codemods.facts.precision.floats import Content, content, is_differentiated,
 
 INTEGERS = Content(floats=False, graph=False)
 NARROW = Content(floats=False, graph=False, narrow=True)
+TRUTH = Content(floats=False, graph=False, truth=True)
 FLOATS = Content(floats=True, graph=False)
 LOSS = Content(floats=True, graph=True)
 HEAD = """\
@@ -50,6 +51,9 @@ def run(x, y, either_way):
         pytest.param("F.cross_entropy(out, y).data", FLOATS, id="its data"),
         pytest.param("(out == y).sum()", INTEGERS, id="a count"),
         pytest.param("torch.eq(out, y).sum()", INTEGERS, id="a count by a function"),
+        pytest.param("(out == y).all()", TRUTH, id="a truth value"),
+        pytest.param("out.isnan()", TRUTH, id="truth values of a method"),
+        pytest.param("out.to(torch.bool)", TRUTH, id="cast to truth values"),
         pytest.param("(out == y).float().sum()", FLOATS, id="a count of floats"),
         pytest.param("(out == y).to(torch.float32).sum()", FLOATS, id="a count of floats by to()"),
         pytest.param("out.softmax(1).type(torch.long)", INTEGERS, id="cast to integers"),
@@ -153,10 +157,10 @@ def test_a_name_holds_what_it_was_given_last(statements: str, expected: Content 
     ("returned", "index", "expected"),
     [
         pytest.param("F.mse_loss(x, y), x > y", 0, LOSS, id="the first of a pair"),
-        pytest.param("F.mse_loss(x, y), x > y", 1, INTEGERS, id="the second of a pair"),
+        pytest.param("F.mse_loss(x, y), x > y", 1, TRUTH, id="the second of a pair"),
         pytest.param("F.mse_loss(x, y), x > y", 2, None, id="there is no third one"),
         pytest.param("*y, F.mse_loss(x, y)", 1, None, id="below some that are not counted"),
-        pytest.param("x > y", 0, INTEGERS, id="an item of a tensor"),
+        pytest.param("x > y", 0, TRUTH, id="an item of a tensor"),
     ],
 )
 def test_what_a_function_returns_besides(returned: str, index: int, expected: Content | None) -> None:

@@ -31,13 +31,17 @@ class Content(NamedTuple):
     """Whether they may be integers of less than 64 bits."""
     is_tensor: bool = False
     """Whether it is known to be a tensor where nothing else tells: what a distribution computes."""
+    truth: bool = False
+    """Whether they may be truth values, which Python takes for integers, and a tensor neither negates nor adds up."""
 
 
 _INTEGERS = Content(floats=False, graph=False)
 _NARROW = Content(floats=False, graph=False, narrow=True)
+_TRUTH = Content(floats=False, graph=False, truth=True)
 _LOSS = Content(floats=True, graph=True)
 _COMPUTED = Content(floats=True, graph=True, is_tensor=True)
 _WIDE_CASTS = frozenset({"long", "int64", "bool", "LongTensor", "BoolTensor"})
+_TRUTH_CASTS = frozenset({"bool", "BoolTensor"})
 _WIDENING = frozenset({"sum", "prod", "cumsum", "cumprod"})
 """What adds up integers in 64 bits, whatever they have."""
 _NARROW_CASTS = frozenset({"int", "short", "char", "byte"})
@@ -132,7 +136,7 @@ class _Contents:
     def _found(self, module: Module, node: ast.expr) -> Content | None:
         match node:
             case ast.Constant(int()) | ast.Compare():
-                return _INTEGERS
+                return _TRUTH if isinstance(node, ast.Compare) else _INTEGERS
             case ast.Constant(float()):
                 return _LOSS._replace(graph=False)
             case ast.BinOp(left, operator, right):
@@ -215,7 +219,9 @@ class _Contents:
         found = operation(self._flow, call)
         given = operands(self._flow, call)
         if found is None or found.result in _WITHOUT_FLOATS:
-            return None if found is None else _NARROW if last_name(call.func) in _NARROW_CASTS else _INTEGERS
+            is_truth = found is not None and found.result is Result.BOOL
+            integers = _TRUTH if is_truth else _NARROW if last_name(call.func) in _NARROW_CASTS else _INTEGERS
+            return None if found is None else integers
         if not given:
             return None
         first = self.of(module, given[0])
@@ -226,7 +232,7 @@ class _Contents:
         if found.result in _ALIKE and parts(self._flow, call) is Parts.ONE:
             alike = first if first is None or first.floats else _joined([self.of(module, each) for each in given])
             if alike is not None and last_name(call.func) in _WIDENING:
-                alike = alike._replace(narrow=False)
+                alike = alike._replace(narrow=False, truth=False)
             return _detached(alike) if found.result is Result.DETACHED else alike
         return None
 
@@ -267,7 +273,8 @@ class _Contents:
         values = [value for each in given for value in self._flow.values(each)]
         integers = {each.name.rpartition(".")[2] for each in values if has_integers(each)}
         if integers:
-            return _INTEGERS if integers <= _WIDE_CASTS else _NARROW
+            found = _INTEGERS if integers <= _WIDE_CASTS else _NARROW
+            return found._replace(truth=not integers.isdisjoint(_TRUTH_CASTS))
         if any(map(is_dtype, values)):
             return Content(floats=True, graph=first is None or first.graph)
         names_format = any(isinstance(each, Literal) and "Tensor" in str(each.value) for each in values)
@@ -298,9 +305,11 @@ def _joined(several: list[Content | None]) -> Content | None:
     known = [each for each in several if each is not None]
     if not known or len(known) != len(several):
         return None
-    floats, graph, narrow = (any(getattr(each, name) for each in known) for name in ("floats", "graph", "narrow"))
+    floats, graph = any(each.floats for each in known), any(each.graph for each in known)
+    narrow = not floats and any(each.narrow for each in known)
+    truth = not floats and any(each.truth for each in known)
     is_tensor = all(each.is_tensor for each in known)
-    return Content(floats=floats, graph=graph, narrow=narrow and not floats, is_tensor=is_tensor)
+    return Content(floats=floats, graph=graph, narrow=narrow, is_tensor=is_tensor, truth=truth)
 
 
 def _computed(several: list[Content | None], *, divides: bool) -> Content | None:

@@ -121,6 +121,11 @@ class DeferredList(Deferral):
             return makes_float(one) and (found is None or not found.floats)
         return makes_float(one) or not any(one in self._read_for(each) and self._is_integer(each) for each in items)
 
+    def is_computed_with_truth(self, one: Reading) -> bool:
+        """Whether more is done with a truth value than to keep it."""
+        items = map(self._item, self.total.additions)
+        return not any(each is one.node for each in items) and super().is_computed_with_truth(one)
+
     @property
     def joins(self) -> bool:
         """Whether an item is computed of several tensors, which have to lie on one device."""

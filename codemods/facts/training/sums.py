@@ -71,6 +71,16 @@ class Deferral:
         found = content(self.flow, one.module, one.tensor)
         return found is not None and not found.floats and not found.narrow
 
+    def is_computed_with_truth(self, one: Reading) -> bool:
+        """Whether Python computes with a truth value as with an integer, which a tensor of it does not."""
+        found = content(self.flow, one.module, one.tensor)
+        if found is None or not found.truth:
+            return False
+        match one.module.statement(one.node):
+            case ast.AugAssign(op=ast.Add(), value=value) | ast.Assign([ast.Subscript()], value) if value is one.node:
+                return False
+        return True
+
     def carries_graph(self, one: Reading) -> bool:
         """Whether what is read may carry a graph, which the sum must not keep."""
         found = content(self.flow, one.module, one.tensor)
