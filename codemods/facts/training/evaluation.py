@@ -12,6 +12,7 @@ from codemods.dataflow.values import HostTensor
 from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.reason import Reason
+from codemods.facts.training.acting import Acting
 from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.graph_obstacles import GraphObstacles, flag
 from codemods.facts.training.graph_uses import GraphUses, escape
@@ -59,6 +60,7 @@ class Evaluations:
         self._obstacles = GraphObstacles(flow, modules, self._uses)
         self._stretches = Stretches(flow, self._uses, self._obstacles, self._computes)
         self._sides = SideGraphs(flow, self._uses, self._obstacles)
+        self._acting = Acting(flow, self._uses, self._obstacles)
         self._whole: dict[FunctionNode, EvaluationRegion | None] = {}
 
     def find(self) -> Iterator[EvaluationRegion]:
@@ -78,6 +80,7 @@ class Evaluations:
                         yield region
             yield from self._stretches.find(module, whole)
             yield from self._sides.find(module, whole)
+            yield from self._acting.find(module, whole)
 
     def _region_of(self, function: FunctionNode) -> EvaluationRegion | None:
         """The same as ``_function_region``, once for each function; None of one that is being looked at."""
