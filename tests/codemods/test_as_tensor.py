@@ -134,6 +134,14 @@ FORMS = {
         "    a = np.ones(3)\n    x = torch.tensor(np.array(a))\n    a[0] = 5\n",
         "    a = np.ones(3)\n    x = torch.as_tensor(np.array(a))\n    a[0] = 5\n",
     ),
+    "rows of what is used elsewhere, which NumPy copies where a list selects them": (
+        "    a = np.ones((3, 4))\n    x = torch.tensor(a[[0, 2]])\n    a[0] = 5\n",
+        "    a = np.ones((3, 4))\n    x = torch.as_tensor(a[[0, 2]])\n    a[0] = 5\n",
+    ),
+    "rows of what is used elsewhere, by the name of their indices": (
+        "    a = np.ones((3, 4))\n    rows = np.random.choice(3, 2, replace=False)\n    x = torch.tensor(a[rows])\n    a[0] = 5\n",
+        "    a = np.ones((3, 4))\n    rows = np.random.choice(3, 2, replace=False)\n    x = torch.as_tensor(a[rows])\n    a[0] = 5\n",
+    ),
     "a new array in each pass of a comprehension": (
         "    xs = [torch.tensor(np.ones(3)) for _ in range(2)]\n    x = xs[0]\n    y = xs[1]\n",
         "    xs = [torch.as_tensor(np.ones(3)) for _ in range(2)]\n    x = xs[0]\n    y = xs[1]\n",
@@ -379,6 +387,10 @@ LEFT = {
     ),
     "a name whose array is kept before": (
         "    a = np.ones(3)\n    kept.append(a)\n    a = torch.tensor(a)\n",
+        left_elsewhere("a"),
+    ),
+    "a row that one number of NumPy's selects": (
+        "    a = np.ones((3, 4))\n    x = torch.tensor(a[np.random.choice(3)])\n    a[0] = 5\n",
         left_elsewhere("a"),
     ),
     "a name whose view is kept before": (

@@ -270,7 +270,7 @@ class Arrays:
         return isinstance(node, _SEQUENCES) or is_container or self.list_of(module, node) is not None
 
     def _item(self, module: Module, value: ast.expr, index: ast.expr) -> Array | None:
-        """A part of an array: a view, or a number of NumPy's own, which nothing can write to."""
+        """A part of an array: a view, a copy, or a number of NumPy's own, which nothing can write to."""
         if isinstance(value, ast.Call) and isinstance(index, ast.Constant) and isinstance(index.value, int):
             part = self._part(value, index.value)
             if part is not None:
@@ -282,6 +282,8 @@ class Arrays:
             self._note_item(module, value)
             return None
         parts = index.elts if isinstance(index, ast.Tuple) else []
+        if any(self._is_several(module, each) for each in parts or [index]):
+            return inner._replace(owner=None, is_new=True, has_axes=True, is_dense=not parts, has_several_axes=False)
         is_gap = (isinstance(index, ast.Slice) and index.step is not None) or any(
             not isinstance(each, (ast.Name, ast.Constant)) for each in parts
         )
@@ -292,6 +294,11 @@ class Arrays:
         axes = axes or (inner.has_several_axes and self._selects_rows(module, index))
         several = inner.has_several_axes and isinstance(index, ast.Slice)
         return inner._replace(owner=owner, has_axes=axes, is_dense=is_dense, has_several_axes=several)
+
+    def _is_several(self, module: Module, index: ast.expr) -> bool:
+        """Whether it is an array or a list of indices: NumPy copies what they select."""
+        array = self.array(module, index)
+        return isinstance(index, ast.List) or (array is not None and array.has_axes)
 
     def _selects_rows(self, module: Module, index: ast.expr) -> bool:
         """Whether it is a number or an array, and no tuple of several."""
