@@ -48,6 +48,14 @@ class Weights(NamedTuple):
 
 LOOKUPS = frozenset({"Embedding", "EmbeddingBag"})
 """Layers of ``torch.nn`` that look up rows of their weights, and multiply nothing."""
+REPARAMETERIZING = {
+    "torch.nn.utils.weight_norm": True,
+    "torch.nn.utils.spectral_norm": False,
+    "torch.nn.utils.parametrizations.weight_norm": True,
+    "torch.nn.utils.parametrizations.spectral_norm": False,
+    "torch.nn.utils.parametrizations.orthogonal": False,
+}
+"""Functions that return the layer that they are given, and whether its weights are two tensors then."""
 _CONVOLUTION = re.compile(r"Conv(?P<transposed>Transpose)?(?P<sides>[123])d")
 _NORM = re.compile(r"((Batch|Instance)Norm[123]d|SyncBatchNorm|GroupNorm|LayerNorm|RMSNorm)")
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -65,6 +73,14 @@ def weights(name: str, given: Given) -> Weights | None:
         return _weights(last, given) if package == "torch.nn" else None
     except _NotKnownError:
         return None
+
+
+def multiplies_nothing(name: str) -> bool:
+    """Whether the layer of that qualified name has no weights that it multiplies by, whatever it was given."""
+    package, _, last = name.rpartition(".")
+    found = weights(name, lambda _position, _name, default: default)
+    is_norm = package == "torch.nn" and _NORM.fullmatch(last) is not None
+    return is_norm or (found is not None and not found.products)
 
 
 def _weights(name: str, given: Given) -> Weights | None:

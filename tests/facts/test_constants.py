@@ -75,6 +75,27 @@ def test_a_name_that_may_be_bound_anew_is_not_known() -> None:
     assert value("WIDTH", "if torch:\n    WIDTH = 9") is UNKNOWN
 
 
+WIDTHS = "widths = [args.size] * WIDTH + [3]"
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        pytest.param(WIDTHS, [8, 8, 8, 8, 3], id="of an option and a constant"),
+        pytest.param(f"{WIDTHS}\nlog = []\nlog.append(widths)", [8, 8, 8, 8, 3], id="another list has it as an item"),
+        pytest.param(f"{WIDTHS}\nwidths.append(9)", UNKNOWN, id="an item is added"),
+        pytest.param(f"{WIDTHS}\nwidths.reverse()", UNKNOWN, id="it is turned around"),
+        pytest.param(f"{WIDTHS}\nwidths[0] = 9", UNKNOWN, id="an item is set"),
+        pytest.param(f"{WIDTHS}\nwidths += [9]", UNKNOWN, id="items are added by an operator"),
+        pytest.param(
+            f"{WIDTHS}\ndef widen(given):\n    given[-1] = 64\nwiden(widths)", UNKNOWN, id="a function sets an item"
+        ),
+    ],
+)
+def test_a_list_that_is_repeated(before: str, expected: object) -> None:
+    assert value("widths", before) == expected
+
+
 def test_a_number_is_no_bool() -> None:
     known = script(f"{HEAD}True\n3\n'3'\n")
     constants = Constants(known)

@@ -42,6 +42,9 @@ def sizes(model: str, classes: str = "") -> Sizes | None:
         ("nn.Conv2d(3, 8, 3)", 3 * 8 * 9 + 8),
         ("Net(choose())", None),
         ("nn.Sequential(nn.Linear(3, 4), *make())", None),
+        ("nn.utils.weight_norm(nn.Linear(3, 4))", 16 + 4),
+        ("nn.utils.parametrizations.spectral_norm(Net(8).one)", 784 * 8 + 8),
+        ("nn.utils.weight_norm(make())", None),
     ],
 )
 def test_the_parameters(model: str, parameters: int | None) -> None:
@@ -122,3 +125,44 @@ def test_layers_that_16_bits_make_no_faster() -> None:
     narrow = [each.is_narrow for each in found.parts]
     assert len(found.without_narrow.parts) == narrow.count(False)
     assert any(narrow)
+
+
+BLOCKS = """\
+class Blocks(nn.Module):
+    def __init__(self, widths):
+        super().__init__()
+        self.shared, self.norm, self.act = nn.Linear(8, 8), nn.LayerNorm(8), nn.ReLU()
+        layers = []
+        for i in range(len(widths)):
+            layers += [nn.Linear(784 if i == 0 else widths[i - 1], widths[i])]
+        self.layers = nn.ModuleList(layers)
+    def forward(self, x):
+        {}
+        return x
+widths = [8] * 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "uses"),
+    [
+        pytest.param("for i in range(len(self.layers)): x = self.layers[i](x)", 1, id="each layer by its number"),
+        pytest.param(
+            "for i in range(len(self.layers)): x = self.act(self.norm(self.layers[i](x)))", 1, id="a norm between them"
+        ),
+        pytest.param("for i in range(len(self.layers)): x = self.shared(x)", None, id="one layer again and again"),
+        pytest.param("for layer in self.layers: x = self.shared(layer(x))", None, id="one layer between the others"),
+        pytest.param("for i in range(len(x)): x = self.layers[i](x)", None, id="as often as there are samples"),
+        pytest.param("x = self.shared(self.norm(self.shared(self.norm(x))))", 2, id="one layer twice"),
+        pytest.param("x = torch.matmul(x, x[0].unsqueeze(-1))", 1, id="the product of a matrix and a vector"),
+        pytest.param("x = x.matmul(x[0].unsqueeze(-2))", None, id="the product of a matrix and what is no vector"),
+        pytest.param("x = x.unsqueeze(-2).matmul(x.mT)", 1, id="the product of a vector and a matrix"),
+        pytest.param("x = x.mm(x[0].unsqueeze(-1))", None, id="a product of which it is not looked at"),
+    ],
+)
+def test_how_often_a_layer_is_called(forward: str, uses: int | None) -> None:
+    found = sizes("Blocks(widths)", BLOCKS.format(forward))
+
+    assert found is not None
+    assert found.uses == uses
+    assert found.parameters == 72 + 16 + 784 * 8 + 8 + 2 * 72

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 from torch import nn
 
-from codemods.library.weights import Per, Weights, is_stack, weights
+from codemods.library.weights import REPARAMETERIZING, Per, Weights, is_stack, multiplies_nothing, weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,3 +113,28 @@ def test_a_tensor_of_weights_of_which_the_size_is_not_known() -> None:
 
 def test_what_holds_copies_of_a_layer() -> None:
     assert [is_stack(f"torch.nn.{name}") for name in ("TransformerEncoder", "Transformer")] == [True, False]
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated:FutureWarning")
+@pytest.mark.parametrize("name", REPARAMETERIZING)
+def test_what_returns_the_layer_that_it_is_given(name: str) -> None:
+    function = operator.attrgetter(name.removeprefix("torch."))(torch)
+    layer = nn.Linear(3, 4)
+
+    assert function(layer) is layer
+    assert len(list(layer.parameters())) == 2 + REPARAMETERIZING[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("torch.nn.LayerNorm", True),
+        ("torch.nn.ReLU", True),
+        ("torch.nn.Embedding", True),
+        ("torch.nn.Linear", False),
+        ("torch.nn.LSTM", False),
+        ("library.LayerNorm", False),
+    ],
+)
+def test_layers_without_weights_that_they_multiply_by(name: str, expected: bool) -> None:  # noqa: FBT001 - expected
+    assert multiplies_nothing(name) is expected

@@ -52,6 +52,8 @@ class Layer:
     """What was added to it later."""
     is_spread: bool = False
     """Whether it may have been given more arguments, through what is not known."""
+    is_normalized: bool = False
+    """Whether its weights are two tensors: how long they are, and where they point."""
 
     def argument(self, position: int, name: str, default: object = UNKNOWN) -> Any:  # noqa: ANN401 - whatever it is
         """What was given at that position, from 0, or by that name."""

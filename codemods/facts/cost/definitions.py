@@ -5,14 +5,19 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import words
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Class, Function, Method
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Container
+
+_CHANGING = words("append extend insert pop remove clear reverse sort __setitem__ __delitem__ __iadd__")
+"""Methods that change a list."""
 
 
 def binding(flow: Flow, name: ast.Name) -> ast.expr | None:
@@ -76,6 +81,18 @@ def _entry(flow: Flow, call: ast.Call, name: str) -> ast.expr | None:
         return None
     entries = (item for key, item in zip(made.keys, made.values, strict=True) if _is_key(key, name))
     return next(entries, None)
+
+
+@lasting  # asked for each name of a list of widths
+def is_changed(flow: Flow, container: Container) -> bool:
+    """Whether a list may be changed where it is named: by a method that changes it, or by an item that is set."""
+    for module in flow.modules:
+        places = [each.value for each in module.nodes(ast.Attribute) if each.attr in _CHANGING]
+        places += [each.value for each in module.nodes(ast.Subscript) if not isinstance(each.ctx, ast.Load)]
+        places += [each.target for each in module.nodes(ast.AugAssign)]
+        if any(container in flow.values(each) for each in places):
+            return True
+    return False
 
 
 def _may_set(module: Module, owner: ast.Name, key: str) -> bool:

@@ -40,12 +40,13 @@ from codemods.facts.cost.amounts import (
     is_long,
 )
 from codemods.facts.cost.arithmetic import apply, operate
-from codemods.facts.cost.definitions import binding, origin
+from codemods.facts.cost.definitions import binding, is_changed, origin
 from codemods.facts.cost.spaces import Spaces
 from codemods.facts.cost.statements import ADDING, NotKnownError, Statements
 from codemods.facts.workers.arguments import click_options, options
 from codemods.library.kinds import SELF_METHODS, Kind, kind
 from codemods.library.spaces import SPACES, Space
+from codemods.library.weights import REPARAMETERIZING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -262,12 +263,18 @@ class Execution:
             return UNKNOWN if default is None else default
         if value.site is node:
             return UNKNOWN
-        if isinstance(value, Container) and None in self._flow.keys(value):
-            return UNKNOWN  # items are added to it
+        if isinstance(value, Container) and self._may_change(value):
+            return UNKNOWN
         if isinstance(value, (Instance, Made, Container)) and isinstance(value.site, ast.expr):
             return self._elsewhere(value.site)
         bound = binding(self._flow, node) if isinstance(value, Plain) and isinstance(node, ast.Name) else None
         return UNKNOWN if bound is None else self._elsewhere(bound)
+
+    def _may_change(self, container: Container) -> bool:
+        """Whether items are added to a container, or what ``[64] * 4`` made is changed later."""
+        if isinstance(container.site, ast.BinOp):
+            return is_changed(self._flow, container)
+        return None in self._flow.keys(container)
 
     def _elsewhere(self, node: ast.expr) -> Any:  # noqa: ANN401
         """What an expression comes to that stands elsewhere, where that does not ask for itself."""
@@ -387,6 +394,10 @@ class Execution:
         if callee.name in {"builtins.super", "builtins.print"}:
             return UNKNOWN
         given, keywords, is_spread = self._arguments(node, names)
+        if callee.name in REPARAMETERIZING and given and isinstance(given[0], (Layer, Built)):
+            if isinstance(given[0], Layer):
+                given[0].is_normalized |= REPARAMETERIZING[callee.name]
+            return given[0]
         made = Made(callee.name, node)
         if kind(self._flow, made) in {Kind.MODEL, Kind.LOSS} or callee.name == "torch.nn.Parameter":
             return Layer(callee.name, given or [], keywords, is_spread=is_spread)

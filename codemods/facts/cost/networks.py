@@ -24,11 +24,12 @@ from codemods.dataflow.values import (
     library_names,
 )
 from codemods.facts.cost.amounts import BASE, UNKNOWN, Built, Layer, base_layer, children, holds_bound
+from codemods.facts.precision.tf32 import multiplies_vector
 from codemods.facts.training.iterations import EventKind, own
 from codemods.library.costs import MOST_ROWS, MOST_STEPS, MOST_STORED, NARROW, NARROW_RECURRENT
 from codemods.library.kinds import Kind, kind
 from codemods.library.networks import Network, network
-from codemods.library.weights import Per, Weights, is_stack, weights
+from codemods.library.weights import Per, Weights, is_stack, multiplies_nothing, weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -70,6 +71,8 @@ class Part:
 
     weights: Weights
     count: int = 1
+    more: int = 0
+    """Tensors beside its weights and biases: the lengths of weights that are normalized."""
 
     @property
     def is_narrow(self) -> bool:
@@ -83,7 +86,7 @@ class Part:
         if self.weights.parameters == 0:
             return 0
         is_compound = self.weights.per in {Per.ITEM, Per.STEP} and self.weights.products > 0
-        return _MOST_TENSORS if is_compound else 2
+        return self.more + (_MOST_TENSORS if is_compound else 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,11 +289,12 @@ class Networks:
                 if found is None or (is_bounded and found.per in {Per.PIXEL, Per.MORE}):
                     return None
                 is_acting = is_acting or is_bounded
-                parts.append(Part(found, count))
+                parts.append(Part(found, count, int(layer.is_normalized)))
             else:
                 return None
         counts = [each.weights.parameters for each in parts]
-        total = sum(each.count * (each.weights.parameters or 0) for each in parts) if None not in counts else None
+        each_one = [each.count * ((each.weights.parameters or 0) + each.more * each.weights.wide) for each in parts]
+        total = sum(each_one) if None not in counts else None
         uses: int | None = 1
         for class_ in classes:
             found_uses = self._uses(class_)
@@ -311,18 +315,35 @@ class Networks:
     def _uses(self, class_: ast.ClassDef) -> int | None:
         """How often a layer that the class keeps is called in a forward pass; None where other code multiplies."""
         calls: dict[str, int] = {}
+        repeated: set[str] = set()
         for method in self._methods(class_):
             if self._computes_more(method, {method}):
                 return None
             for node in walk(method):
-                if isinstance(node, _REPEATS) and not self._is_over_layers(node):
-                    return None
+                if isinstance(node, _REPEATS):
+                    if not self._is_over_layers(node):
+                        return None
+                    repeated.update(self._repeated(node))
                 if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("self."):
                     name = ast.unparse(node.func)
                     is_model = any(kind(self._flow, each) is Kind.MODEL for each in self._flow.values(node.func))
                     calls[name] = calls.get(name, 0) + is_model
-        weighty = [count for name, count in calls.items() if not self._is_empty(class_, name.removeprefix("self."))]
-        return max([1, *weighty])
+        weighty = {
+            name: count for name, count in calls.items() if not self._is_empty(class_, name.removeprefix("self."))
+        }
+        is_shared = any(weighty.get(name) for name in repeated)
+        return None if is_shared else max([1, *weighty.values()])
+
+    def _repeated(self, loop: ast.AST) -> Iterator[str]:
+        """What a loop over layers calls each time, and does not choose by what it goes over."""
+        targets = [loop.target] if isinstance(loop, (ast.For, ast.AsyncFor)) else []
+        targets += [each.target for each in getattr(loop, "generators", ())]
+        chosen = {each.id for target in targets for each in walk(target) if isinstance(each, ast.Name)}
+        for node in walk(loop):
+            if isinstance(node, ast.Call) and chosen.isdisjoint(
+                each.id for each in walk(node.func) if isinstance(each, ast.Name)
+            ):
+                yield ast.unparse(node.func)
 
     def _methods(self, class_: ast.ClassDef) -> Iterator[FunctionNode]:
         """What may run when an object of the class is called."""
@@ -346,13 +367,12 @@ class Networks:
     def _is_empty(self, class_: ast.ClassDef, name: str) -> bool:
         """Whether the layer of that attribute has no weights."""
         values = self._flow.attributes(class_).get(name, frozenset())
-        found = [weights(each.name, lambda _position, _name, default: default) for each in values]
-        return bool(found) and all(each is not None and not each.products for each in found)
+        return bool(values) and all(multiplies_nothing(each.name) for each in values)
 
     def _multiplies(self, node: ast.AST) -> bool:
         if isinstance(node, ast.BinOp):
             return isinstance(node.op, ast.MatMult)
-        if not isinstance(node, ast.Call):
+        if not isinstance(node, ast.Call) or multiplies_vector(self._script, node):
             return False
         if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
             return True
@@ -365,8 +385,18 @@ class Networks:
         """Whether a loop goes over layers that the model keeps: ``for layer in self.layers``."""
         over = [node.iter] if isinstance(node, (ast.For, ast.AsyncFor)) else []
         over += [each.iter for each in getattr(node, "generators", ())]
-        inner = [part for each in over for part in (each.args if isinstance(each, ast.Call) else [each])]
+        inner = [part for each in over for part in _gone_over(each)]
         return bool(inner) and all(ast.unparse(each).startswith("self.") for each in inner)
+
+
+def _gone_over(node: ast.expr) -> Sequence[ast.expr]:
+    """What a loop goes over: ``enumerate(self.layers)``, ``range(len(self.layers))``."""
+    match node:
+        case ast.Call(ast.Name("range"), [ast.Call(ast.Name("len"), [layers])]):
+            return [layers]
+        case ast.Call():
+            return node.args
+    return [node]
 
 
 def _multiplies_more(layer: Layer) -> bool:

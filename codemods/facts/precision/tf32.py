@@ -28,7 +28,7 @@ from codemods.library.precise import PRECISE_METHODS, compares, is_precise
 from codemods.library.weights import LOOKUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
@@ -49,6 +49,9 @@ _PRODUCTS = frozenset(
 _FUNCTIONAL_LINEAR = frozenset({"torch.nn.functional.linear", "torch.nn.functional.bilinear"})
 _TABLES = frozenset(f"torch.nn.{name}" for name in LOOKUPS)
 _METHODS = frozenset({"matmul", "mm", "bmm", "baddbmm", "addmm"})
+_NEITHER: frozenset[int] = frozenset()
+_BATCHES = {"torch.bmm": ({1, -2}, {2, -1}), "torch.matmul": ({-2}, {-1})}
+"""Products of batches, and the dimension of one number that makes their left and their right operands vectors."""
 _LAST_LAYERS = 2
 """Linear layers for each convolution that are still the last ones of a convolutional network, and compute little."""
 _OWN_PACKAGES = frozenset({"torch", "torchvision", "timm"})
@@ -278,7 +281,7 @@ def _has_products(script: Script, class_: ast.ClassDef) -> bool:
     for node in walk(class_):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             return True
-        if isinstance(node, ast.Call) and not _multiplies_vector(script, node):
+        if isinstance(node, ast.Call) and not multiplies_vector(script, node):
             if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
                 return True
             if library_names(script.flow.values(node.func)) & _PRODUCTS:
@@ -292,20 +295,21 @@ def _calls(script: Script, class_: ast.ClassDef, functions: frozenset[str]) -> i
     return sum(not functions.isdisjoint(library_names(script.flow.values(each.func))) for each in calls)
 
 
-def _multiplies_vector(script: Script, call: ast.Call) -> bool:
-    """Whether one operand of a batch of products is a vector: ``torch.bmm(rows, word.unsqueeze(2))``."""
-    is_function = "torch.bmm" in library_names(script.flow.values(call.func))
-    if is_function or not isinstance(call.func, ast.Attribute) or call.func.attr != "bmm":
-        operands = call.args if is_function else []
-    else:
-        operands = [call.func.value, *call.args]
+def multiplies_vector(script: Script, call: ast.Call) -> bool:
+    """Whether one operand of a product of matrices is a vector: ``torch.bmm(rows, word.unsqueeze(2))``."""
+    names = library_names(script.flow.values(call.func)) & _BATCHES.keys()
+    method = call.func.attr if isinstance(call.func, ast.Attribute) and not names else ""
+    operands = list(call.args)
+    if isinstance(call.func, ast.Attribute) and not names:
+        operands.insert(0, call.func.value)
+    rows, columns = _BATCHES.get(next(iter(names), f"torch.{method}"), (_NEITHER, _NEITHER))
     match operands:
         case [left, right]:
-            return _adds_dimension(left, {1, -2}) or _adds_dimension(right, {2, -1})
+            return _adds_dimension(left, rows) or _adds_dimension(right, columns)
     return False
 
 
-def _adds_dimension(node: ast.expr, at_one_of: set[int]) -> bool:
+def _adds_dimension(node: ast.expr, at_one_of: Collection[int]) -> bool:
     """Whether it is ``x.unsqueeze(…)``, or ``torch.unsqueeze(x, …)``, of one of these dimensions."""
     match node:
         case ast.UnaryOp(_, inner) | ast.Call(ast.Attribute(inner, "neg"), [], []):
