@@ -115,6 +115,16 @@ PHOTOS = "datasets.ImageFolder('d', T.ToTensor())"
             False,
             id="much to multiply where they become larger",
         ),
+        pytest.param(
+            "nn.Sequential(nn.Conv2d(3, 32, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))",
+            True,
+            id="one beside a narrow linear layer",
+        ),
+        pytest.param(
+            "nn.Sequential(nn.Conv2d(3, 32, 3), nn.Flatten(), nn.Linear(8192, 128))",
+            False,
+            id="one beside a wide linear layer",
+        ),
         pytest.param("nn.Sequential(nn.Conv2d(3, 128, 3), nn.Conv2d(128, 3, 3))", False, id="wider ones"),
         pytest.param("nn.Sequential(*[nn.Conv2d(64, 64, 3) for _ in range(9)])", False, id="many narrow ones"),
         pytest.param(
@@ -127,6 +137,23 @@ def test_narrow_convolutions_of_images_of_any_size(model: str, is_little: bool) 
     reason = Worth(known).why_in_32_bits(frozenset(each.value for each in known.models))
 
     assert (reason is not None) is is_little
+
+
+SEQUENCES = "datasets.MNIST('d', transform=T.ToTensor())"
+
+
+@pytest.mark.parametrize(
+    ("levels", "is_little"),
+    [pytest.param(15, True, id="many operations, of few channels"), pytest.param(48, False, id="more of them")],
+)
+def test_narrow_convolutions_of_images_of_a_size_that_is_known(levels: int, is_little: bool) -> None:  # noqa: FBT001 - expected
+    known = trained(f"nn.Sequential(*[nn.Conv1d(30, 30, 7) for _ in range({levels})])", SEQUENCES)
+    values = [each.value for each in known.models]
+    operations = Worth(known).operations(values[0])
+
+    assert operations is not None
+    assert operations > 10**10
+    assert (Worth(known).why_in_32_bits(frozenset(values)) is not None) is is_little
 
 
 BIGRAMS = f"""{HEAD}

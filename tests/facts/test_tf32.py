@@ -159,3 +159,33 @@ class Agent:
 
     assert reason is not None
     assert reason.text.startswith("a network learns from targets that it estimates itself, as Q-learning does")
+
+
+OF_WORDS = (
+    IMPORTS
+    + """\
+class Net(nn.Module):
+    def __init__(self, words, classes):
+        super().__init__()
+        self.rows = nn.Embedding(words, 64)
+        self.convolved = nn.Sequential(nn.Conv1d(64, 64, 3), nn.Conv1d(64, 64, 3))
+        self.out = nn.Linear(64, {})
+    def forward(self, x):
+        return self.out(self.convolved(self.rows(x).mT).mT)
+model = Net({}, len(open("labels").readlines()))
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "words", "expected"),
+    [
+        pytest.param("words", "len(open('words').readlines())", True, id="a score for each word of a vocabulary"),
+        pytest.param("words", "26", False, id="a score for each letter"),
+        pytest.param("classes", "len(open('words').readlines())", False, id="a score for each class of a text"),
+    ],
+)
+def test_the_last_layer_of_a_language_model_is_not_little(width: str, words: str, *, expected: bool) -> None:
+    known = script(OF_WORDS.format(width, words))
+
+    assert any(multiplies(known, each.value) for each in known.models) is expected

@@ -116,7 +116,6 @@ class Worth:
 
     def why_in_32_bits(self, models: Values) -> Reason | None:
         """Why 16 bits cannot save what casting to them takes; None where they may, or that is not known."""
-        total, widest, for_a_pixel = 0, 0, 0
         called = without_none(models)
         trained = [each for each in in_order(called) if kind(self.script.flow, each) is Kind.MODEL]
         if any(kind(self.script.flow, each) not in {Kind.MODEL, Kind.LOSS} for each in called):
@@ -128,24 +127,35 @@ class Worth:
         if trained and all(map(self._is_one_narrow_layer, trained)):
             text = f"its model is one linear layer of at most {NARROW} columns: casting takes longer than that saves"
             return Reason(_CODE, text, remedy=_WHATEVER)
-        for model in trained:
-            sizes, iterations = self.networks.sizes(model), self.iterations(model)
-            wide = sizes.without_narrow if sizes is not None else None
-            operations = self.networks.operations(model, wide, iterations) if wide is not None else None
-            shallow = sizes.for_a_pixel if sizes is not None and operations is None else None
-            if sizes is None or (operations is None and shallow is None):
-                return None
-            total += operations or 0
-            for_a_pixel += shallow or 0
-            widest = max(widest, sizes.width or 0)
-        if not trained or total > OPERATIONS_OF_SMALL or for_a_pixel > FEW_FOR_A_PIXEL:
+        found = [self._in_16_bits(each) for each in trained]
+        known = [each for each in found if each is not None]
+        if not known or len(known) < len(found):
+            return None
+        total, for_a_pixel = sum(each[0] for each in known), sum(each[1] for each in known)
+        widest = max(each[2] for each in known)
+        if total > OPERATIONS_OF_SMALL or for_a_pixel > FEW_FOR_A_PIXEL:
             return None
         if for_a_pixel:
-            few = f"no convolution is wider than {widest}, and all take at most {for_a_pixel:,} multiplications a pixel"
+            many = f"{for_a_pixel:,} multiplications at each position"
+            few = f"no convolution is wider than {widest}, and all take at most {many}"
             return Reason(_CODE, f"{few}: casting may take longer than they save", remedy=_WHATEVER)
         small = f"an iteration computes at most {_billions(total)} operations that 16 bits could speed up"
         why = small if total else f"no layer is wider than {widest}"
         return Reason(_CODE, f"{why}: casting takes longer than they save", remedy=_WHATEVER)
+
+    def _in_16_bits(self, model: Value) -> tuple[int, int, int] | None:
+        """What 16 bits could speed up: operations of an iteration, or multiplications at each position; and the width.
+
+        All are upper bounds. Of narrow convolutions alone, those at each position count where operations are many.
+        """
+        sizes = self.networks.sizes(model)
+        if sizes is None:
+            return None
+        wide = sizes.without_narrow
+        operations, shallow = self.networks.operations(model, wide, self.iterations(model)), wide.for_a_pixel
+        if shallow is not None and (operations is None or operations > OPERATIONS_OF_SMALL):
+            return 0, shallow, wide.width or 0
+        return (operations, 0, sizes.width or 0) if operations is not None else None
 
     def _is_one_narrow_layer(self, model: Value) -> bool:
         """Whether it is one linear layer with few columns, which reads more than it multiplies: a probe."""
