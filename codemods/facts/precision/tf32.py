@@ -6,9 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import assigned
-from codemods.dataflow.signatures import argument_of, arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of, signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import External, Instance, Made, Tensor, Unknown, library_names
+from codemods.dataflow.values import External, Instance, Literal, Made, Tensor, Unknown, library_names
 from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.devices.devices import branches, for_cuda
@@ -28,7 +28,7 @@ from codemods.library.precise import PRECISE_METHODS, compares, is_precise
 from codemods.library.weights import LOOKUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
@@ -232,6 +232,8 @@ def _why_bootstrapped(script: Script) -> Reason | None:
 def multiplies(script: Script, model: Value) -> bool:
     """Whether products of matrices are more than a last layer of the model: convolutions use TF32 already."""
     known = Model(script.flow, model)
+    if _returns_words(script, known.layers):
+        return True
     linear = convolved = 0
     for layer in known.layers:
         package, _, name = layer.name.rpartition(".")
@@ -251,6 +253,25 @@ def multiplies(script: Script, model: Value) -> bool:
             linear += _calls(script, class_, _FUNCTIONAL_LINEAR)
             convolved += _calls(script, class_, FUNCTIONAL_CONVOLUTIONS)
     return linear > _LAST_LAYERS * convolved
+
+
+def _returns_words(script: Script, layers: Iterable[Value]) -> bool:
+    """Whether a linear layer is as wide as a table has rows, as the last one of a language model is: any width."""
+    made = [each for each in layers if isinstance(each.site, ast.Call)]
+    rows = [_size(script, each.site, "num_embeddings", 0) for each in made if each.name in _TABLES]
+    wide = [_size(script, each.site, "out_features", 1) for each in made if each.name == "torch.nn.Linear"]
+    return any(each is not None and each in rows for each in wide)
+
+
+def _size(script: Script, call: ast.AST | None, name: str, position: int) -> tuple[ast.AST, str] | None:
+    """The parameter of a constructor that says how large the layer is, which is not known where it is made."""
+    given = argument_of(call, name, position) if isinstance(call, ast.Call) else None
+    module = next((each for each in script.modules if given is not None and each.holds(given)), None)
+    function = module.function(given) if module is not None and given is not None else None
+    if function is None or not isinstance(given, ast.Name) or given.id not in signature(function).names:
+        return None
+    values = script.flow.values(given)
+    return None if values and all(isinstance(each, Literal) for each in values) else (function, given.id)
 
 
 def uses_tf32_already(script: Script, model: Value) -> bool:
