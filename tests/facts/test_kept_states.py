@@ -260,12 +260,35 @@ def test_a_function_that_only_the_forward_calls_reads_in_the_forward() -> None:
 
 
 KEPT = "net.kept = []\n"
+GROUPS = "net.groups = {}\n"
 
 
 @pytest.mark.parametrize(
     ("body", "below", "expected"),
     [
         pytest.param("self.kept.append(y)", KEPT + "print(net.kept)", [COLLECTED], id="a list of the model"),
+        pytest.param(
+            "self.groups.setdefault('a', []).append(y)",
+            GROUPS + "print(net.groups)",
+            [COLLECTED],
+            id="a list that is put into a dictionary",
+        ),
+        pytest.param(
+            "self.groups['a'].append(y)", GROUPS + "print(net.groups)", [COLLECTED], id="a list of a dictionary"
+        ),
+        pytest.param(
+            "self.groups['a']['b'] = y", GROUPS + "print(net.groups)", [COLLECTED], id="a dictionary of a dictionary"
+        ),
+        pytest.param(
+            "kept = self.kept\nkept.append(y)", KEPT + "print(net.kept)", [COLLECTED], id="a list by another name"
+        ),
+        pytest.param("self.groups['a'].append(y)", GROUPS, [], id="nobody reads the dictionary"),
+        pytest.param(
+            "self.groups['a'].append(y.detach())",
+            GROUPS + "print(net.groups)",
+            [],
+            id="in a dictionary, without its graph",
+        ),
         pytest.param("self.kept.append(y)", KEPT, [], id="nobody reads it"),
         pytest.param("self.kept.append(y.detach())", KEPT + "print(net.kept)", [], id="without its graph"),
         pytest.param("self.kept.append(x.shape)", KEPT + "print(net.kept)", [], id="sizes"),

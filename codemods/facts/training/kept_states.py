@@ -75,6 +75,7 @@ class KeptStates:
         forwards = self._forwards_that_run(function) if isinstance(function, ast.FunctionDef) else ()
         if function is None or not forwards or _is_cut(given):
             return None
+        container = _outermost(function, container)
         if not any(isinstance(each, Container) for each in self._flow.values(container)):
             return None
         reads: Sequence[tuple[Module, ast.AST]]
@@ -262,6 +263,19 @@ def _put_in(module: Module) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
         for target in statement.targets:
             if isinstance(target, ast.Subscript):
                 yield target, target.value, statement.value
+
+
+def _outermost(function: Callee, container: ast.expr) -> ast.expr:
+    """``self.x`` of ``self.x["last"]`` and ``self.x.setdefault("last", [])``, or of ``kept = self.x; kept``."""
+    match container:
+        case ast.Subscript(inner) | ast.Call(ast.Attribute(inner, "get" | "setdefault")):
+            return _outermost(function, inner)
+        case ast.Name(name):
+            for statement in own(function, ast.Assign):
+                match statement:
+                    case ast.Assign([ast.Name(bound)], ast.Attribute() as value) if bound == name:
+                        return value
+    return container
 
 
 def _is_cut(node: ast.expr) -> bool:
