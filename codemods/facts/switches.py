@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import is_main_guard, walk
@@ -14,10 +14,12 @@ from codemods.library.processes import starts_training
 from codemods.library.seeds import seeded_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from codemods.dataflow.source import Module
     from codemods.facts.script import Script
+
+    Named: TypeAlias = Callable[[ast.stmt], str | None]
 
 _SMALL = 12
 """Statements of a helper that seeds; a longer function that seeds first is none."""
@@ -32,26 +34,49 @@ class Switch(NamedTuple):
     """How its qualified name is spelled there."""
     lead: str
     """What stands before it: an empty line after imports."""
+    needs_import: bool
+    """Whether ``import torch`` has to be added, as no import leads to the name yet."""
 
 
-def place_of_switch(script: Script, sites: Iterable[ast.AST], qualified: str) -> Switch | None:
-    """Where the switch of that name goes for one of the sites; None where it cannot be named before any."""
+def place_of_switch(
+    script: Script,
+    sites: Iterable[ast.AST],
+    qualified: str,
+    can_import: Callable[[Module, str, ast.AST], bool],
+) -> Switch | None:
+    """Where the switch goes for one of the sites; None where it cannot be named before any.
+
+    Args:
+        script: The script.
+        sites: Where what it is for is made.
+        qualified: The switch's name.
+        can_import: Whether ``import torch``, added to the module, is what is read as ``torch`` at a place.
+    """
     module = script.module
-    for site in sites:
-        place = _place(script, site, qualified)
-        name = script.spelled(module, qualified, following(module, place)) if place is not None else None
-        if place is not None and name is not None:
-            after_imports = isinstance(place, (ast.Import, ast.ImportFrom, ast.Try))
-            return Switch(place, name, "\n" if after_imports else "")
+    sites = list(sites)
+
+    def imported(place: ast.stmt) -> str | None:
+        return qualified if can_import(module, "torch", following(module, place)) else None
+
+    def spelled(place: ast.stmt) -> str | None:
+        return script.spelled(module, qualified, following(module, place))
+
+    for named in (spelled, imported):
+        for site in sites:
+            place = _place(script, site, named)
+            name = named(place) if place is not None else None
+            if place is not None and name is not None:
+                after_imports = isinstance(place, (ast.Import, ast.ImportFrom, ast.Try))
+                return Switch(place, name, "\n" if after_imports else "", needs_import=named is imported)
     return None
 
 
-def _place(script: Script, site: ast.AST, name: str) -> ast.stmt | None:
+def _place(script: Script, site: ast.AST, named: Named) -> ast.stmt | None:
     """The statement after which it goes: the last seed, else where ``main()`` finds its device, else the imports."""
     module = script.module
     around = list(frames(script, site))
     if starts_processes(script):
-        return _last_import(script, around[-1], name)  # a new process runs the module, not what called its function
+        return _last_import(script, around[-1], named)  # a new process runs the module, not what called its function
     all_seeds = [each for each in module.nodes(ast.Expr) if _seeds(script, each) and not is_repeated(module, each)]
     for frame in around:
         seeds = [each for each in all_seeds if dominates(module, each, frame)]
@@ -66,7 +91,7 @@ def _place(script: Script, site: ast.AST, name: str) -> ast.stmt | None:
         ]
         if devices:
             return devices[-1]
-    return _last_import(script, around[-1], name)
+    return _last_import(script, around[-1], named)
 
 
 def starts_processes(script: Script) -> bool:
@@ -127,7 +152,7 @@ def _finds_device(script: Script, statement: ast.Assign) -> bool:
     return named and found.kind in {DeviceKind.CUDA, DeviceKind.CONDITIONAL}
 
 
-def _last_import(script: Script, frame: ast.stmt, name: str) -> ast.stmt | None:
+def _last_import(script: Script, frame: ast.stmt, named: Named) -> ast.stmt | None:
     """The last import of the first run of imports that leads to torch; calls between imports do not end the run."""
     module = script.module
     tops = [frame, *(each for each in module.ancestors(frame) if isinstance(each, ast.stmt))]
@@ -136,7 +161,7 @@ def _last_import(script: Script, frame: ast.stmt, name: str) -> ast.stmt | None:
     for statement in body:
         inner = statement.body if isinstance(statement, ast.Try) else [statement]
         if any(isinstance(each, (ast.Import, ast.ImportFrom)) for each in inner):
-            if script.spelled(module, name, following(module, statement)) is not None:
+            if named(statement) is not None:
                 last = statement
         elif last is not None and not isinstance(statement, ast.Expr):
             break

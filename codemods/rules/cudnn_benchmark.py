@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import dominates
-from codemods.editing.values import AddElse, Insert
+from codemods.editing.imports import can_import
+from codemods.editing.values import AddElse, Import, Insert
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.devices.cudnn import is_switched_on, optional, why_decided
 from codemods.facts.leads import frames, runs, sites_here
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
+    from codemods.editing.values import Edit
     from codemods.facts.models.layers import Model
     from codemods.facts.script import Script
 
@@ -136,12 +138,13 @@ for images, labels in loader:
             return self.left(module, site, reason)
         if free is not None:
             return self.rewrites(module, site, _MESSAGE, free)
-        switch = place_of_switch(script, (site, *others), _FLAG)
+        switch = place_of_switch(script, (site, *others), _FLAG, can_import)
         if switch is None:
             text = "torch.backends.cudnn cannot be named before the model is made"
             return self.left(module, site, Reason("no-name", text))
-        edit = Insert(module, switch.anchor, f"{switch.lead}{switch.name} = True", "after")
-        return self.rewrites(module, site, _MESSAGE, edit)
+        edits: list[Edit] = [Import(module, "import torch")] if switch.needs_import else []
+        edits.append(Insert(module, switch.anchor, f"{switch.lead}{switch.name} = True", "after"))
+        return self.rewrites(module, site, _MESSAGE, *edits)
 
 
 def _why_no_cuda(script: Script) -> Reason | None:

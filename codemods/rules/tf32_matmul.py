@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.editing.values import Insert
+from codemods.editing.imports import can_import
+from codemods.editing.values import Import, Insert
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.leads import runs, sites_here
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from codemods.codemod import Finding
     from codemods.dataflow.values import Value
+    from codemods.editing.values import Edit
     from codemods.facts.script import Script
 
 _SETTER = "torch.set_float32_matmul_precision"
@@ -159,13 +161,14 @@ for words in torch.randn(100, 2, 128, 64, 512).cuda():
             reason = worth(script).why_without_tf32(models)
         if reason is not None:
             return self.left(module, site, reason)
-        switch = place_of_switch(script, (site, *sites), _SETTER)
+        switch = place_of_switch(script, (site, *sites), _SETTER, can_import)
         if switch is None:
             text = "torch.set_float32_matmul_precision cannot be named before the model is made"
             return self.left(module, site, Reason("no-name", text))
         quote = script.quote(module)
-        edit = Insert(module, switch.anchor, f"{switch.lead}{switch.name}({quote}high{quote})", "after")
-        return self.rewrites(module, site, _MESSAGE, edit, needs="bf16", unless="amp")
+        edits: list[Edit] = [Import(module, "import torch")] if switch.needs_import else []
+        edits.append(Insert(module, switch.anchor, f"{switch.lead}{switch.name}({quote}high{quote})", "after"))
+        return self.rewrites(module, site, _MESSAGE, *edits, needs="bf16", unless="amp")
 
 
 def script_wide(script: Script) -> Reason | None:

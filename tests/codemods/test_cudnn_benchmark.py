@@ -727,14 +727,20 @@ def test_what_is_written_into_is_no_crop() -> None:
     check_rewrites(CudnnBenchmark, IMPORTS + rest, IMPORTS + "\n" + FLAG + rest)
 
 
-def test_left_where_no_name_leads_to_cudnn() -> None:
-    imports = IMPORTS.replace("import torch\n", "").replace(
-        "import torch.nn.functional as F", "from torch.nn import functional as F"
-    )
+WITHOUT_TORCH = IMPORTS.replace("import torch\n", "").replace(
+    "import torch.nn.functional as F", "from torch.nn import functional as F"
+)
 
-    check_leaves(
-        CudnnBenchmark, imports + DATA + MODEL + TRAIN, "torch.backends.cudnn cannot be named before the model is made"
-    )
+
+def test_torch_is_imported_where_no_name_leads_to_cudnn() -> None:
+    rest = DATA + MODEL + TRAIN
+    imported = WITHOUT_TORCH.replace("TensorDataset\n", "TensorDataset\nimport torch\n")
+    check_rewrites(CudnnBenchmark, WITHOUT_TORCH + rest, imported + "\n" + FLAG + rest)
+
+
+def test_left_where_torch_is_the_name_of_something_else() -> None:
+    code = WITHOUT_TORCH + "import numpy as torch\n" + DATA + MODEL + TRAIN
+    check_leaves(CudnnBenchmark, code, "torch.backends.cudnn cannot be named before the model is made")
 
 
 def test_a_script_that_stays_on_the_cpu_is_left() -> None:

@@ -70,6 +70,19 @@ class Attention(nn.Module):
 
 model = Attention().cuda()
 """
+
+
+def test_torch_is_imported_where_the_script_names_it_nowhere() -> None:
+    before = "import os\n\nfrom torch import nn, randn\n"
+    after = "\n" + MODEL + TRAIN.replace("torch.", "")
+    check_rewrites(Tf32Matmul, before + after, before + "import torch\n\n" + LINE + after)
+
+
+def test_left_where_torch_is_the_name_of_something_else() -> None:
+    code = "from torch import nn, randn\n\n" + MODEL + TRAIN.replace("torch.", "") + "torch = None\n"
+    check_leaves(Tf32Matmul, code, "torch.set_float32_matmul_precision cannot be named before the model is made")
+
+
 MULTIPLIES = {
     "linear layers": "model = nn.Sequential(nn.Linear(512, 4096), nn.ReLU(), nn.Linear(4096, 512)).cuda()",
     "attention that is written out": ATTENTION.format("(q @ k.mT).softmax(-1) @ v"),

@@ -7,9 +7,11 @@ import ast
 import pytest
 from probe import script
 
+from codemods.editing.imports import can_import
 from codemods.facts.switches import following, is_repeated, place_of_switch, starts_processes
 
 FLAG = "torch.backends.cudnn.benchmark"
+LIBRARY = "model = Linear(3)\n"
 MODEL = "model = torch.nn.Linear(3, 3)\n"
 
 
@@ -17,7 +19,7 @@ def place(text: str, **others: str) -> tuple[str, str, str] | None:
     """After which statement the flag goes for the model, how it is written there, and what stands before it."""
     known = script(text, **others)
     sites = [each for each in known.module.nodes(ast.Call) if ast.unparse(each.func).endswith("Linear")]
-    found = place_of_switch(known, sites, FLAG)
+    found = place_of_switch(known, sites, FLAG, can_import)
     return None if found is None else (ast.unparse(found.anchor).split("\n")[0], found.name, found.lead)
 
 
@@ -66,8 +68,44 @@ def test_where_it_goes(text: str, expected: tuple[str, str, str]) -> None:
     assert place(text) == expected
 
 
-def test_it_cannot_be_named_before_the_model() -> None:
-    assert place("from library import Linear\nmodel = Linear(3)\n") is None
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"from library import Linear, torch\n{LIBRARY}", id="torch is something else"),
+        pytest.param(f"from library import *\nprint(torch)\n{LIBRARY}", id="a star import may bring torch"),
+        pytest.param(f"import library\ndef main(torch):\n    {LIBRARY}main(3)\n", id="a parameter has the name"),
+        pytest.param(f"def Linear(n):\n    return n\n{LIBRARY}", id="no imports to go below"),
+        pytest.param(
+            "import library\nmodel = library.Linear(3)\nfrom torch import nn\nprint(nn)\n",
+            id="torch is imported below the model",
+        ),
+    ],
+)
+def test_it_cannot_be_named_before_the_model(text: str) -> None:
+    assert place(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            f"from torch.nn import Linear\nimport os\n\nLIMIT = 3\n{LIBRARY}", "import os", id="below the imports"
+        ),
+        pytest.param(f"import random\nrandom.seed(0)\n{LIBRARY}", "random.seed(0)", id="below a seed"),
+        pytest.param(
+            f"import os\nos.environ['X'] = '1'\nfrom torch.nn import Linear\n{LIBRARY}",
+            "from torch.nn import Linear",
+            id="below where torch will be imported",
+        ),
+    ],
+)
+def test_torch_may_have_to_be_imported(text: str, expected: str) -> None:
+    known = script(text)
+    sites = [each for each in known.module.nodes(ast.Call) if ast.unparse(each.func).endswith("Linear")]
+    found = place_of_switch(known, sites, FLAG, can_import)
+
+    assert found is not None
+    assert (ast.unparse(found.anchor), found.name, found.needs_import) == (expected, FLAG, True)
 
 
 @pytest.mark.parametrize(
