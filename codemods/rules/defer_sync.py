@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import is_pythons_own
+from codemods.dataflow.source import LOOPS
 from codemods.editing import problems
 from codemods.editing.values import AddArgument, Insert, Remove, Replace, Surround
 from codemods.facts.numbers import is_without_dimensions
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
+    from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
     from codemods.facts.devices.readings import Reading
     from codemods.facts.script import Script
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 _MESSAGE = "each iteration waits for the device, to add up on the host what it has computed"
 _KEPT = "each iteration waits for the device, to keep on the host what it has computed"
 _SELDOM = "each iteration waits for the device, for a number that few iterations use"
+_ITEMS = ("[each.item() for each in ", "]")
+"""What stands around a list of tensors to make one of numbers of it."""
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _BACK = "each iteration waits for the device, to bring back to it what it has computed"
 
 
@@ -45,8 +50,9 @@ class DeferSync(Codemod):
         ``loss.item()`` waits until the device has computed the loss, and all that was queued before it. Meanwhile the
         host queues nothing and reads no batch, and when the wait is over the device has nothing to do. A sum that stays
         on the device lets the host run ahead, as does a list of tensors, or a tensor on the device whose items are set
-        (``losses[k] = loss.item()``). What is computed before it is kept, ``losses.append(loss.item() * len(x))``, is
-        computed there. Floats are added in 64 bits, as Python adds them. A count that copies what it adds to the host,
+        (``losses[k] = loss.item()``). Where few passes read a list and then empty it (``losses = []``), they make
+        numbers of it. What is computed before it is kept, ``losses.append(loss.item() * len(x))``, is computed there.
+        Floats are added in 64 bits, as Python adds them. A count that copies what it adds to the host,
         ``correct += hits.cpu().sum()``, waits just so, and is a tensor without the copy, too: the copy goes, as it does
         where the number of such a sum is read. A loop within the iteration, such as one over all parameters for the
         norm of their gradients, waits in each of its passes: its sum stays on the device until that loop ends, and the
@@ -221,9 +227,10 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
             text = f"the script gives the name '{builtin}' to something else"
             return self.left(total.module, node, Reason("no-name", text))
         edits = [_on_device(deferral, each) for each in deferral.readings]
-        edits += [*_without_copies(deferral), *_as_sums(script, deferral), *_read_inside(total, builtin)]
+        number = (f"{builtin}(", ")")
+        edits += [*_without_copies(deferral), *_as_sums(script, deferral), *_read_inside(total, *number)]
         if total.is_read_after:
-            edits.append(Insert(total.module, total.loop, _converted(total, builtin), "after"))
+            edits.append(Insert(total.module, total.loop, _converted(total, *number), "after"))
         promise = Promise.PRECISION if deferral.rounds_otherwise else Promise.BITWISE
         return self.rewrites(total.module, node, _MESSAGE, *edits, promise=promise)
 
@@ -234,10 +241,9 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
             _on_device(kept, each) if kept.widens(each) else _as_tensor(kept, each, _counted(kept, each))
             for each in kept.readings
         ]
-        edits += _without_copies(kept)
+        edits += [*_without_copies(kept), *_read_inside(total, *_ITEMS)]
         if total.is_read_after:
-            text = f"{total.name} = [each.item() for each in {total.name}]"
-            edits.append(Insert(total.module, total.loop, text, "after"))
+            edits.append(Insert(total.module, total.loop, _converted(total, *_ITEMS), "after"))
         promise = Promise.PRECISION if kept.rounds_otherwise else Promise.BITWISE
         return self.rewrites(total.module, node, _KEPT, *edits, promise=promise)
 
@@ -318,21 +324,29 @@ def _is_inference(total: Total, statement: ast.stmt) -> bool:
     return any("inference_mode" in ast.unparse(each.context_expr) for each in blocks)
 
 
-def _read_inside(total: Total, builtin: str) -> Iterator[Edit]:
-    """The sum as a number of Python's where few passes of the loop read it."""
+def _read_inside(total: Total, before: str, after: str) -> Iterator[Edit]:
+    """The sum as a number of Python's, or the list as one of them, where few passes of the loop read it."""
     by_suite: dict[int, tuple[Sequence[ast.stmt], list[ast.Name]]] = {}
     for each in total.read_inside:
         suite = rare_suite(total.module, total.loop, each)
         if suite is not None:
             by_suite.setdefault(id(suite), (suite, []))[1].append(each)
     for suite, reads in by_suite.values():
-        around = Surround(total.module, reads[0], f"{builtin}(", ")")
-        if len(reads) == 1 and problems.problem(around) is None:
+        around = Surround(total.module, reads[0], before, after)
+        anchor = next(each for each in suite if reads[0] in ast.walk(each))
+        # A loop there may take the items out of the list, one in each pass.
+        is_once = len(reads) == 1 and not _is_looped(total.module, reads[0], anchor)
+        if is_once and problems.problem(around) is None:
             yield around
         else:
-            anchor = next(each for each in suite if reads[0] in ast.walk(each))
-            yield Insert(total.module, anchor, _converted(total, builtin), "before")
+            yield Insert(total.module, anchor, _converted(total, before, after), "before")
 
 
-def _converted(total: Total, builtin: str) -> str:
-    return f"{total.name} = {builtin}({total.name})"
+def _is_looped(module: Module, node: ast.AST, within: ast.AST) -> bool:
+    return any(
+        isinstance(each, (*LOOPS, *_COMPREHENSIONS)) and each in ast.walk(within) for each in module.ancestors(node)
+    )
+
+
+def _converted(total: Total, before: str, after: str) -> str:
+    return f"{total.name} = {before}{total.name}{after}"

@@ -416,6 +416,29 @@ SUMS = {
         "if len(x) > 9:\n    s.append(loss.detach())",
         "s = [each.item() for each in s]\nreturn s",
     ),
+    "a list that few passes read and empty": (
+        "s = []",
+        "s.append(loss.item())\nif i % 3 == 2:\n    print(sum(s) / len(s))\n    s = []",
+        "return s",
+        "s.append(loss.detach())\nif i % 3 == 2:\n    s = [each.item() for each in s]\n"
+        "    print(sum(s) / len(s))\n    s = []",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list that few passes read once and empty": (
+        "s = []",
+        "s.append(loss.item())\nif i % 3 == 2:\n    print(math.fsum(s))\n    s = list()",
+        "return i",
+        "s.append(loss.detach())\nif i % 3 == 2:\n    print(math.fsum([each.item() for each in s]))\n    s = list()",
+        "return i",
+    ),
+    "a list of which a loop takes the items": (
+        "s = []",
+        "s.append(loss.item())\nif i % 3 == 2:\n    for _ in range(2):\n        print(s.pop())\n    s = []",
+        "return i",
+        "s.append(loss.detach())\nif i % 3 == 2:\n    s = [each.item() for each in s]\n"
+        "    for _ in range(2):\n        print(s.pop())\n    s = []",
+        "return i",
+    ),
     "a list and a sum": (
         "s, n = [], 0.0",
         "n += loss.item()\ns.append(loss.item())",
@@ -810,6 +833,30 @@ LEFT = {
             "its value is kept in 's' in each iteration ({}): keep the tensor, detached, and make numbers of all of them "
             "after the loop",
         ),
+    ),
+    "few passes read a list, and fewer empty it": (
+        ("s = []", "s.append(loss.item())\nif i % 3 == 2:\n    print(s)\n    if i == 5:\n        s = []", "return s"),
+        ("print(s)", "'s' is used in the loop ({}): use it after the loop"),
+    ),
+    "few passes empty a list before they read it": (
+        (
+            "s = []",
+            "s.append(loss.item())\nif i % 3 == 2:\n    print(s)\n    s = []\nif i % 2 == 1:\n    print(s)",
+            "return s",
+        ),
+        ("print(s)\n    return", "'s' is used in the loop ({}): use it after the loop"),
+    ),
+    "few passes read a list, and leave the loop before they empty it": (
+        (
+            "s = []",
+            "s.append(loss.item())\nif i % 3 == 2:\n    print(s)\n    if i == 5:\n        break\n    s = []",
+            "return s",
+        ),
+        ("print(s)", "'s' is used in the loop ({}): use it after the loop"),
+    ),
+    "few passes go on with another list": (
+        ("s = []", "if i % 3 == 2:\n    s = [0.5]\ns.append(loss.item())", "return s"),
+        ("s.append", "'s' is not known to be a new list where the loop appends to it ({})"),
     ),
     "a list of what has a name, and is written to": (
         ("s = []", "v = loss.item()\ns.append(v)\nloss.data.mul_(0)", "return s"),

@@ -11,8 +11,9 @@ from codemods.facts.models.local_steps import writes_into
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.precision.floats import content
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.sums import Deferral, is_integer, needed
-from codemods.facts.training.totals import appended
+from codemods.facts.training.totals import Held, appended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,11 +134,37 @@ class DeferredList(Deferral):
         return any(len(self._read_for(each)) > 1 for each in items)
 
     def _why_used(self) -> Reason | None:
-        """Why the list is not one of this loop alone, which nothing reads until that is over."""
-        for each in self.total.read_inside:
-            text = f"'{self.total.name}' is used in the loop"
-            return needed(self.total.module, each, text, "use it after the loop")
-        return self.total.why_no_list()
+        """Why the list is not one of this loop alone, which nothing reads until that is over, or it is emptied."""
+        total = self.total
+        for each in total.read_inside:
+            if not self._is_emptied_after(each):
+                return needed(total.module, each, f"'{total.name}' is used in the loop", "use it after the loop")
+        return total.why_no_list() or self._why_other_list()
+
+    def _why_other_list(self) -> Reason | None:
+        """Why what the loop appends to may hold numbers already: another list that it goes on with."""
+        total = self.total
+        if total.starts <= {Held.LIST}:
+            return None
+        text = f"'{total.name}' is not known to be a new list where the loop appends to it ({HERE})"
+        return Reason("unknown-number", text, (at(total.module, total.additions[0]),))
+
+    def _is_emptied_after(self, read: ast.Name) -> bool:
+        """Whether few passes read the list, and each of these goes on with a new one: ``losses = []`` below it.
+
+        Nothing is appended in between, and no way leads around that.
+        """
+        module, total = self.total.module, self.total
+        suite = rare_suite(module, total.loop, read)
+        if suite is None or not isinstance(read.ctx, ast.Load):
+            return False
+        emptied = next((number for number, each in enumerate(suite) if _empties(each, total.name)), None)
+        if emptied is None or not any(read in walk(each) for each in suite[:emptied]):
+            return False
+        inside = [node for each in suite[:emptied] for node in walk(each)]
+        return not any(
+            isinstance(each, (ast.Break, ast.Continue, ast.Return)) or each in total.additions for each in inside
+        )
 
     def _why_long(self) -> Reason | None:
         """Why the tensors may take much memory of the device: a loop that counts far, or that ends by a condition."""
@@ -164,6 +191,14 @@ class DeferredList(Deferral):
             and len(numbers) == len(values)
             and all(isinstance(each, int) and each <= _FAR for each in numbers)
         )
+
+
+def _empties(statement: ast.stmt, name: str) -> bool:
+    """``losses = []``."""
+    match statement:
+        case ast.Assign([ast.Name(each)], ast.List([]) | ast.Call(ast.Name("list"), [], [])):
+            return each == name
+    return False
 
 
 def makes_float(one: Reading) -> bool:
