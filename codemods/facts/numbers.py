@@ -93,7 +93,33 @@ class _Numbers:
             )
         if isinstance(node, ast.Subscript):
             return self._all_hold(self._items(node.value))
+        if isinstance(node, ast.IfExp):
+            return (self.holds(node.body) and self.holds(node.orelse)) or self._is_one_of_several(node)
         return isinstance(node, ast.Call) and self._call(node)
+
+    def _is_one_of_several(self, node: ast.IfExp) -> bool:
+        """``found[0] if isinstance(found, tuple) else found``: either has an ``item()``, or the script ends there."""
+        match node.body, node.orelse:
+            case (ast.Subscript(ast.Name(one), ast.Constant(int(index))), ast.Name(other)) if one == other:
+                given = self._given(node.orelse) or []
+                return bool(given) and all(where._is_at(each, index) for where, each in given)  # noqa: SLF001 - its own
+        return False
+
+    def _is_at(self, node: ast.expr, index: int) -> bool:
+        """Whether each callee returns a tensor without dimensions, alone or at that place of what it writes out."""
+        if not isinstance(node, ast.Call):
+            return self._is_written_at(node, index)
+        callees = without_none(self._flow.values(node.func))
+        results = [self._returned(each) for each in callees if not self._reduces(each, node)]
+        given = [each for several in results if several is not None for each in several]
+        is_known = bool(callees) and all(results)
+        return is_known and all(where._is_written_at(each, index) for where, each in given)  # noqa: SLF001 - its own
+
+    def _is_written_at(self, node: ast.expr, index: int) -> bool:
+        if not isinstance(node, (ast.Tuple, ast.List)):
+            return self.holds(node)
+        is_told = 0 <= index < len(node.elts) and not any(isinstance(each, ast.Starred) for each in node.elts)
+        return is_told and self.holds(node.elts[index])
 
     @staticmethod
     def _all_hold(given: list[_Given] | None) -> bool:

@@ -46,6 +46,8 @@ def run(x, y, either_way):
         pytest.param("torch.nn.MSELoss()(out, y) * 2", LOSS, id="a loss by an object, doubled"),
         pytest.param("Own()(out, y)", LOSS, id="a loss of the project's own class"),
         pytest.param("own(out, y)", LOSS, id="a loss of the project's own function"),
+        pytest.param("F.l1_loss(out, y) if x is None else own(out, y)", LOSS, id="one of two losses"),
+        pytest.param("F.l1_loss(out, y) if x is None else (out == y).sum()", None, id="a loss or a count"),
         pytest.param("either(out, y)", None, id="a function that returns either"),
         pytest.param("F.cross_entropy(out, y).detach()", FLOATS, id="detached"),
         pytest.param("F.cross_entropy(out, y).data", FLOATS, id="its data"),

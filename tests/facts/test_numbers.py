@@ -17,6 +17,8 @@ criterion = nn.MSELoss()
 each = nn.MSELoss(reduction="none")
 def mean(x):
     return torch.mean(x)
+def pair(x):
+    return torch.mean(x), x
 def perhaps(x):
     return x.mean() if flag else x
 """
@@ -50,6 +52,9 @@ def is_item(expression: str, before: str = "pass") -> bool:
         ("loss[0]", "loss = nn.NLLLoss2d(None, False, 255)(x, y)"),
         ("loss[0]", "loss = nn.CrossEntropyLoss(x, flag)(x, y)"),
         ("loss[0]", "loss = (mean if flag else torch.mean)(x)"),
+        ("loss[0]", "loss = torch.mean(x) if flag else torch.sum(x)"),
+        ("loss[0]", "found = criterion(x, y)\nloss = found[0] if isinstance(found, tuple) else found"),
+        ("loss[0]", "found = (mean if flag else pair)(x)\nloss = found[0] if type(found) in (tuple, list) else found"),
         (
             "loss[0]",
             "chosen = None\nif flag:\n    chosen = criterion\nelif x:\n    chosen = nn.L1Loss()\nloss = chosen(x, y)",
@@ -77,6 +82,22 @@ def test_a_tensor_without_dimensions(expression: str, before: str) -> None:
         pytest.param("loss[0]", "loss = (torch.mean if flag else perhaps)(x)", id="a mean, or what may return more"),
         pytest.param("loss[0]", "loss = perhaps(x)", id="a function that may return more"),
         pytest.param("loss[0]", "loss = criterion(x, y)\nif flag:\n    loss = x", id="something else on one way"),
+        pytest.param("loss[0]", "loss = torch.mean(x) if flag else x", id="a mean, or what may have dimensions"),
+        pytest.param(
+            "loss[0]",
+            "found = (mean if flag else pair)(x)\nloss = found[1] if isinstance(found, tuple) else found",
+            id="of a mean or a pair, what may have dimensions",
+        ),
+        pytest.param(
+            "loss[0]",
+            "found = (pair if flag else library)(x)\nloss = found[0] if isinstance(found, tuple) else found",
+            id="the first of a pair, or what is not known",
+        ),
+        pytest.param(
+            "loss[0]",
+            "found = (mean if flag else pair)(x)\nloss = found[2] if isinstance(found, tuple) else found",
+            id="what a pair has not",
+        ),
         pytest.param("loss[None]", "loss = criterion(x, y)", id="a new dimension"),
         pytest.param("loss[...]", "loss = criterion(x, y)", id="all of them"),
         pytest.param("loss.tolist()[0]", "loss = criterion(x, y)", id="a list"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from codemods.dataflow.source import FUNCTIONS, LOOPS
 from codemods.dataflow.values import (
     Batch,
     Choice,
+    Container,
     Literal,
     Made,
     MovedTensor,
@@ -23,7 +25,7 @@ from codemods.dataflow.values import (
 from codemods.facts.precision.floats import content, is_differentiated, is_made_of_parameter, is_of_parameters
 from codemods.facts.reach import own
 from codemods.facts.reaching import is_seen_elsewhere, reaching
-from codemods.library.kinds import Kind, may
+from codemods.library.kinds import Kind, computes_loss, may
 from codemods.library.waits import READ_BY_BUILTINS, READ_BY_METHODS, SIZED_BY_NUMBERS, SYNCHRONIZES
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ _TO_NUMBERS = frozenset({"builtins.float", "builtins.int"})
 _ON_DEVICE = (SomeTensor, MovedTensor)
 _PERHAPS = (*_ON_DEVICE, Unknown, Choice)
 """What tensors are that are computed of others and of something that is not known, or that the user chooses."""
+_WITHOUT_ITEM = (Literal, Container)
+"""What Python makes itself: of a tuple or a tensor, it is the tensor that has ``item()``."""
 _CHOOSING = (ast.If, ast.IfExp, ast.While, ast.Assert)
 _OF_OBJECTS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
@@ -166,10 +170,10 @@ def is_on_device(flow: Flow, module: Module, node: ast.expr, *, or_number: bool 
         flow: The values of the project.
         module: Where it stands.
         node: The expression.
-        or_number: Whether it may be a number of Python's besides, which has no ``item()``.
+        or_number: Whether it may be a number or a container of Python's besides, which have no ``item()``.
     """
     values = frozenset(
-        each for each in without_none(flow.values(node)) if not (or_number and isinstance(each, Literal))
+        each for each in without_none(flow.values(node)) if not (or_number and isinstance(each, _WITHOUT_ITEM))
     )
     if values and all(isinstance(each, _ON_DEVICE) for each in values):
         return True
@@ -184,13 +188,14 @@ def is_on_device(flow: Flow, module: Module, node: ast.expr, *, or_number: bool 
 def waits(flow: Flow, module: Module, statements: Iterable[ast.AST]) -> Iterator[tuple[Module, ast.expr]]:
     """Where code surely waits for the device each time that it runs: itself, or in functions of the project it calls.
 
+    Where a call may run one of several functions, each of them has to wait.
     Copies of batches are not looked at: ``non_blocking`` is for them.
     """
-    yield from _waits(flow, module, statements, set())
+    yield from _waits(flow, module, statements, {})
 
 
 def _waits(
-    flow: Flow, module: Module, statements: Iterable[ast.AST], seen: set[Callee]
+    flow: Flow, module: Module, statements: Iterable[ast.AST], known: dict[Callee, list[tuple[Module, ast.expr]]]
 ) -> Iterator[tuple[Module, ast.expr]]:
     for statement in statements:
         for node in own(statement, ast.expr):
@@ -198,11 +203,22 @@ def _waits(
                 continue
             if _wants_numbers(flow, module, node):
                 yield module, node
-            for function in flow.called(node) if isinstance(node, ast.Call) else ():
-                if function not in seen:
-                    seen.add(function)
-                    body = [function.body] if isinstance(function, ast.Lambda) else function.body
-                    yield from _waits(flow, flow.module_of(function), body, seen)
+            if not isinstance(node, ast.Call):
+                continue
+            inside = [_waits_inside(flow, each, known) for each in flow.called(node)]
+            if all(inside) and not computes_loss(flow, node):
+                yield from itertools.chain.from_iterable(inside)
+
+
+def _waits_inside(
+    flow: Flow, function: Callee, known: dict[Callee, list[tuple[Module, ast.expr]]]
+) -> list[tuple[Module, ast.expr]]:
+    """Where a function does; one that calls itself is asked once."""
+    if function not in known:
+        known[function] = []
+        body = [function.body] if isinstance(function, ast.Lambda) else function.body
+        known[function] = list(_waits(flow, flow.module_of(function), body, known))
+    return known[function]
 
 
 def is_sure(module: Module, node: ast.AST, within: ast.AST) -> bool:

@@ -141,13 +141,13 @@ class _Contents:
                 return _LOSS._replace(graph=False)
             case ast.BinOp(left, operator, right):
                 return _computed([self.of(module, left), self.of(module, right)], divides=isinstance(operator, ast.Div))
-            case ast.UnaryOp(operand=inner):
-                return self.of(module, inner)
+            case ast.IfExp(_, one, other):
+                return _agreed([self.of(module, one), self.of(module, other)])
             case ast.Attribute(inner, "data"):
                 return _detached(self.of(module, inner))
             case ast.Subscript(ast.Call() as call, ast.Constant(int(index))):
                 return self._part(module, call, index)
-            case ast.Subscript(inner):
+            case ast.Subscript(inner) | ast.UnaryOp(operand=inner):
                 return self.of(module, inner)
             case ast.Name():
                 return _LOSS if is_differentiated(module, node) else self._named(module, node)
