@@ -375,6 +375,8 @@ class TorchSemantics:
     def _model_method(self, flow: Flow, owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Values:
         if name in SELF_METHODS:
             return frozenset({owner})
+        if name in {"forward", "__call__"}:
+            return tensors.computed(arguments.all())
         if isinstance(owner, Made) and owner.site is not None and name in _ADDS_LAYER:
             position = _ADDS_LAYER[name]
             added = arguments.get(position, "module")

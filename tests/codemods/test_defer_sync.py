@@ -1215,6 +1215,16 @@ def test_a_number_of_each_parameter_is_left(norm: str, use: str) -> None:
     check_leaves(DeferSync, HEAD + code, SELDOM.format(line_of(code, "print(norm)")))
 
 
+def test_what_the_method_of_a_wrapped_model_computes_is_on_the_device() -> None:
+    wrapped = "model = nn.DataParallel(model)\n\n"
+    start, end = "hits = 0", "hits = int(hits)\nreturn hits"
+    step = STEP.replace("model(x)", "model.forward(x)")
+    before = function(start, "right = out.argmax(1).eq(y).sum().item()\nhits += right", "return hits")
+    after = function(start, "right = out.argmax(1).eq(y).sum()\nhits += right", end)
+    before, after = (each.replace(STEP, step) for each in (before, after))
+    check_rewrites(DeferSync, HEAD + wrapped + before, HEAD + wrapped + after)
+
+
 def test_a_norm_that_is_asked_for_at_times_is_not_mentioned() -> None:
     check_silent(
         DeferSync, HEAD + NORM + OF_MODULE + "    if i % 100 == 0:\n        print(norm_of(model.parameters()))\n"

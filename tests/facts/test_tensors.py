@@ -52,6 +52,9 @@ def test_what_makes_a_tensor(expression: str, expected: set[str]) -> None:
         pytest.param("torch.stack((host, host))", {"host"}, id="of a tuple"),
         pytest.param("torch.exp(batch)", {"host"}, id="of a batch"),
         pytest.param("F.relu(model(batch))", {"tensor"}, id="of what a model made"),
+        pytest.param("model.forward(moved)", {"moved"}, id="by a layer's own method"),
+        pytest.param("nn.DataParallel(model).forward(moved)", {"moved"}, id="by the method of what wraps a model"),
+        pytest.param("nn.MSELoss().forward(moved, batch)", {"moved"}, id="by a loss's own method"),
         pytest.param("torch.is_tensor(moved)", {"torch.is_tensor()"}, id="what makes none"),
     ],
 )
