@@ -261,6 +261,7 @@ def test_a_function_that_only_the_forward_calls_reads_in_the_forward() -> None:
 
 KEPT = "net.kept = []\n"
 GROUPS = "net.groups = {}\n"
+FILLED = "net.groups = {'a': []}\n"
 
 
 @pytest.mark.parametrize(
@@ -282,6 +283,49 @@ GROUPS = "net.groups = {}\n"
         pytest.param(
             "kept = self.kept\nkept.append(y)", KEPT + "print(net.kept)", [COLLECTED], id="a list by another name"
         ),
+        pytest.param("kept = self.kept\nkept += [y]", KEPT + "print(net.kept)", [COLLECTED], id="it is made longer"),
+        pytest.param("(kept := self.kept).append(y)", KEPT + "print(net.kept)", [COLLECTED], id="a name in brackets"),
+        pytest.param(
+            "put = self.kept.append\nput(y)", KEPT + "print(net.kept)", [COLLECTED], id="a method by another name"
+        ),
+        pytest.param(
+            "for name, kept in self.groups.items():\n    kept.append(y)",
+            FILLED + "print(net.groups)",
+            [COLLECTED],
+            id="each list of a dictionary",
+        ),
+        pytest.param(
+            "kept, n = self.groups['a'], 1\nkept.append(y)",
+            FILLED + "print(net.groups)",
+            [COLLECTED],
+            id="one of two names",
+        ),
+        pytest.param(
+            "kept = self.groups.setdefault('a', [])\nkept.append(y)",
+            GROUPS + "print(net.groups)",
+            [COLLECTED],
+            id="a name for a list that is put into a dictionary",
+        ),
+        pytest.param(
+            "kept = store()\nkept.append(y)",
+            KEPT + "def store():\n    return net.kept\nprint(net.kept)",
+            [COLLECTED],
+            id="what a function returns",
+        ),
+        pytest.param("kept = self.kept\nkept.append(y)", KEPT, [], id="nobody reads it by the other name either"),
+        pytest.param(
+            "put = self.kept.append\nput(y.detach())",
+            KEPT + "print(net.kept)",
+            [],
+            id="by the name of a method, without its graph",
+        ),
+        pytest.param(
+            "kept = []\nkept.append(y)\ny = kept",
+            "net.kept = net(torch.ones(4))\nprint(net.kept)",
+            [],
+            id="a list that it returns, and others keep",
+        ),
+        pytest.param("kept = []\nkept += [y]", KEPT + "print(net.kept)", [], id="a list of its own is made longer"),
         pytest.param("self.groups['a'].append(y)", GROUPS, [], id="nobody reads the dictionary"),
         pytest.param(
             "self.groups['a'].append(y.detach())",

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, declared_outer, words
-from codemods.dataflow.values import Container, MovedTensor, SomeTensor, Unknown
+from codemods.dataflow.recursion import closure
+from codemods.dataflow.values import Container, Method, MovedTensor, SomeTensor, Unknown
 from codemods.facts.attribute_access import Access, read_by_name, written_by_name
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
@@ -61,7 +62,7 @@ class KeptStates:
                 if forward is not None:
                     text = f"the model's forward keeps a tensor that is read elsewhere ({HERE})"
                     yield Kept(module, Reason("graph-escapes", text, (at(module, name),)), forward)
-            for node, container, given in _put_in(module):
+            for node, container, given in _put_in(self._flow, module):
                 forward = self._forward_that_collects(module, node, container, given)
                 if forward is not None:
                     text = f"the model's forward puts a tensor where it is read elsewhere ({HERE})"
@@ -75,18 +76,56 @@ class KeptStates:
         forwards = self._forwards_that_run(function) if isinstance(function, ast.FunctionDef) else ()
         if function is None or not forwards or _is_cut(given):
             return None
-        container = _outermost(function, container)
-        if not any(isinstance(each, Container) for each in self._flow.values(container)):
+        containers = self._containers(container)
+        if not containers or not self._may_carry(self._flow.values(given)):
             return None
-        reads: Sequence[tuple[Module, ast.AST]]
-        match container:
-            case ast.Attribute(_, name):
-                reads = self._reads_of(name)
-            case ast.Name(name) if name not in bound_names(function):
-                reads = self._reads_of_name(name)
-            case _:
-                return None
-        return self._read_elsewhere(forwards, reads) if self._may_carry(self._flow.values(given)) else None
+        reads = self._reads_of_holders({function, *forwards}, containers)
+        return self._read_elsewhere(forwards, reads) if reads else None
+
+    def _containers(self, node: ast.expr) -> frozenset[Container]:
+        """The lists and dictionaries that are changed: also those that hold one which is taken out, ``self.x["a"]``."""
+        values = self._flow.values(node)
+        found = {each for each in values if isinstance(each, Container)}
+        found |= {each.of for each in values if isinstance(each, Method) and isinstance(each.of, Container)}
+        match node:
+            case ast.Subscript(holder) | ast.Call(ast.Attribute(holder, "get" | "setdefault")):
+                found |= self._containers(holder)
+        return frozenset(found)
+
+    def _reads_of_holders(
+        self, inside: set[Callee], containers: frozenset[Container]
+    ) -> Sequence[tuple[Module, ast.expr]]:
+        """Where attributes, or names of modules, are read that may hold one of the containers.
+
+        One that is made inside the forward may be what it returns, which others keep: it has to be held there, too.
+        """
+        reads: dict[tuple[Module, ast.expr], None] = {}
+        for container in containers:
+            is_inner = module_of(self._flow, container.site).function(container.site) in inside
+            for function, node in self._holders.get(container, ()):
+                is_here = function in inside
+                match node:
+                    case ast.Attribute(_, name) if is_here or not is_inner:
+                        reads |= dict.fromkeys(self._reads_of(name))
+                    case ast.Name(name) if is_here:
+                        reads |= dict.fromkeys(self._reads_of_name(name))
+        return list(reads)
+
+    @cached_property
+    def _holders(self) -> dict[Value, list[tuple[Callee | None, ast.expr]]]:
+        """Attributes, and names of modules read in functions, by the containers that they may hold, maybe in others."""
+        found: dict[Value, list[tuple[Callee | None, ast.expr]]] = {}
+        for module in self._modules:
+            for node in module.nodes(ast.Attribute, ast.Name):
+                function = module.function(node)
+                is_own = isinstance(node, ast.Name) and (function is None or node.id in bound_names(function))
+                held = [] if is_own else [each for each in self._flow.values(node) if isinstance(each, Container)]
+                for each in closure(held, self._inner):
+                    found.setdefault(each, []).append((function, node))
+        return found
+
+    def _inner(self, container: Container) -> Sequence[Container]:
+        return [each for each in self._flow.items(container) if isinstance(each, Container)]
 
     def _reads_of(self, attribute: str | None) -> Sequence[tuple[Module, ast.expr]]:
         """Where attributes of that name are read, or may be; None: of any name."""
@@ -251,31 +290,29 @@ def _is_multiplied(module: Module, name: ast.Name) -> bool:
     return False
 
 
-def _put_in(module: Module) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
-    """Where something is put into a list or dictionary: ``x.append(y)``, ``x[key] = y``; with both."""
+def _put_in(flow: Flow, module: Module) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
+    """Where something is put into a list or dictionary: ``x.append(y)``, ``x[key] = y``, ``x += [y]``; with both."""
     for call in module.nodes(ast.Call):
-        match call:
-            case ast.Call(ast.Attribute(container, name), [*_, given], []) if name in _PUTTING:
-                yield call, container, given
-            case ast.Call(ast.Attribute(container, "update"), [], keywords):
-                yield from ((call, container, each.value) for each in keywords)
+        yield from ((call, container, given) for container, given in _put_by(flow, call))
     for statement in module.nodes(ast.Assign):
         for target in statement.targets:
             if isinstance(target, ast.Subscript):
                 yield target, target.value, statement.value
+    for added in module.nodes(ast.AugAssign):
+        if isinstance(added.target, ast.Name):
+            yield added, added.target, added.value
 
 
-def _outermost(function: Callee, container: ast.expr) -> ast.expr:
-    """``self.x`` of ``self.x["last"]`` and ``self.x.setdefault("last", [])``, or of ``kept = self.x; kept``."""
-    match container:
-        case ast.Subscript(inner) | ast.Call(ast.Attribute(inner, "get" | "setdefault")):
-            return _outermost(function, inner)
-        case ast.Name(name):
-            for statement in own(function, ast.Assign):
-                match statement:
-                    case ast.Assign([ast.Name(bound)], ast.Attribute() as value) if bound == name:
-                        return value
-    return container
+def _put_by(flow: Flow, call: ast.Call) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What a call puts something into, or the method of that, and what it puts there."""
+    match call:
+        case ast.Call(ast.Attribute(container, name), [*_, given], []) if name in _PUTTING:
+            yield container, given
+        case ast.Call(ast.Attribute(container, "update"), [], keywords):
+            yield from ((container, each.value) for each in keywords)
+        case ast.Call(ast.Attribute() | ast.Name() as method, [*_, given], []):
+            if any(isinstance(each, Method) and each.name in _PUTTING for each in flow.values(method)):
+                yield method, given
 
 
 def _is_cut(node: ast.expr) -> bool:
