@@ -257,6 +257,13 @@ class Player:
     return acting(LAYERS).replace("model = Agent(states, actions, 256).cuda()\n", made)
 
 
+GIVEN_SPACE = (
+    owned("Player(states, env.action_space)")
+    .replace("(self, states, actions):\n        self.model", "(self, states, space):\n        self.model")
+    .replace("Agent(states, actions, 256)", "Agent(states, space.shape[0], 256)")
+)
+
+
 @pytest.mark.parametrize(
     ("text", "operations"),
     [
@@ -278,6 +285,7 @@ class Player:
         pytest.param(owned("Player(states, actions)"), "1 billion", id="sizes that a constructor hands on"),
         pytest.param(owned("start(states, actions)", STARTED), "1 billion", id="sizes that two functions hand on"),
         pytest.param(BY_DEFAULT, "1 billion", id="a size that is a parameter's default"),
+        pytest.param(GIVEN_SPACE, "1 billion", id="a space that a constructor hands on"),
     ],
 )
 def test_a_network_that_acts_in_an_environment_of_gym_is_small(text: str, operations: str, tmp_path: Path) -> None:
@@ -367,6 +375,9 @@ walker = Walker()"""
             acting(LAYERS, "walker.observation_space.shape[0]", OWN), id="a space that the script makes itself"
         ),
         pytest.param(acting(LAYERS, more=OWN), id="the environment may be one of the script's own"),
+        pytest.param(
+            GIVEN_SPACE.replace("env = gym", f"{OWN}\nenv = gym"), id="a space of its own that a constructor hands on"
+        ),
         pytest.param(acting(LAYERS).replace("import gym\n", "import gym\nimport isaacgym\n"), id="thousands at once"),
         pytest.param(acting(LAYERS.replace("states, hidden", "states, 65536")), id="a wide network"),
         pytest.param(acting(LAYERS).replace("import gym\n", "import simulation as gym\n"), id="another package"),

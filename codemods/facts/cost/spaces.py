@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.facts.cost.definitions import binding
+from codemods.facts.cost.definitions import origin
 from codemods.library.spaces import LARGER, PACKAGES, SPACES
 
 if TYPE_CHECKING:
@@ -69,5 +69,5 @@ class Spaces:
 
     def is_one(self, node: ast.expr) -> bool:
         """Whether the expression is a space of an environment, or a name that is given one somewhere else."""
-        bound = binding(self._flow, node) if self.are_used and isinstance(node, ast.Name) else node
+        bound = origin(self._flow, node) if self.are_used and isinstance(node, ast.Name) else node
         return self.are_used and isinstance(bound, ast.Attribute) and bound.attr in SPACES
