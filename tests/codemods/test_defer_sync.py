@@ -854,6 +854,10 @@ LEFT = {
         ),
         ("print(s)", "'s' is used in the loop ({}): use it after the loop"),
     ),
+    "something else has the new list": (
+        ("s, seen = [], {}", "s.append(loss.item())\nif i % 3 == 2:\n    s = []\n    seen[i] = s", "return seen"),
+        ("seen[i]", "'s' is used in the loop ({}): use it after the loop"),
+    ),
     "few passes go on with another list": (
         ("s = []", "if i % 3 == 2:\n    s = [0.5]\ns.append(loss.item())", "return s"),
         ("s.append", "'s' is not known to be a new list where the loop appends to it ({})"),

@@ -136,7 +136,7 @@ class DeferredList(Deferral):
     def _why_used(self) -> Reason | None:
         """Why the list is not one of this loop alone, which nothing reads until that is over, or it is emptied."""
         total = self.total
-        for each in total.read_inside:
+        for each in total.used_inside:
             if not self._is_emptied_after(each):
                 return needed(total.module, each, f"'{total.name}' is used in the loop", "use it after the loop")
         return total.why_no_list() or self._why_other_list()
