@@ -661,6 +661,18 @@ LEFT = {
         ("s = 0.0", "s += loss.item()\nprint(s)", "return s"),
         ("print(s)", "'s' is read in each iteration ({}): " + MANY),
     ),
+    "the sum is read for a name that something else changes": (
+        ("s = 0.0", "s += loss.item()\nshown = note(s)\nif i % 3 == 0:\n    print(shown)", "return s"),
+        ("shown = ", "'s' is read in each iteration ({}): " + MANY),
+    ),
+    "the sum is read for a name that each iteration uses, too": (
+        ("s = 0.0", "s += loss.item()\nshown = {'s': s}\nif i % 3 == 0:\n    print(shown)\nprint(shown)", "return s"),
+        ("shown = ", "'s' is read in each iteration ({}): " + MANY),
+    ),
+    "the sum is read for a name that is used after the loop, too": (
+        ("s = 0.0", "s += loss.item()\nshown = {'s': s}\nif i % 3 == 0:\n    print(shown)", "return s, shown"),
+        ("shown = ", "'s' is read in each iteration ({}): " + MANY),
+    ),
     "the sum decides": (
         ("s = 0.0", "s += loss.item()\nif s > 3:\n    y = x", "return s"),
         ("if s > 3", "'s' is read in each iteration ({}): " + MANY),
@@ -1217,6 +1229,19 @@ def test_a_number_of_each_parameter_is_left(norm: str, use: str) -> None:
     code = f"{norm}{OF_MODULE}    {use}    if i % 100 == 0:\n        print(norm)\n"
 
     check_leaves(DeferSync, HEAD + code, SELDOM.format(line_of(code, "print(norm)")))
+
+
+def test_a_sum_that_is_read_for_what_few_iterations_use_is_read_there() -> None:
+    shown = "shown = {\n    'mean': s / (i + 1),\n}\n"
+    often = function("s = 0.0", f"s += loss.item()\n{shown}if i % 3 == 0:\n    print(shown)", "return s")
+    text = "'s' is read in each iteration (line {}) for 'shown', which few use (line {}): give 'shown' its value there"
+    check_leaves(DeferSync, HEAD + often, text.format(line_of(often, "'mean'"), line_of(often, "print(shown)")))
+
+    there = "    shown = {'mean': %s / (i + 1)}\n    print(shown)"
+    before = function("s = 0.0", "s += loss.item()\nif i % 3 == 0:\n" + there % "s", "return s")
+    added = "s += loss.detach().double()\nif i % 3 == 0:\n"
+    after = function("s = 0.0", added + there % "float(s)", "s = float(s)\nreturn s")
+    check_rewrites(DeferSync, HEAD + before, HEAD + after)
 
 
 def test_what_the_method_of_a_wrapped_model_computes_is_on_the_device() -> None:

@@ -13,7 +13,7 @@ from codemods.dataflow.source import is_name, unparsed, walk
 from codemods.dataflow.values import Choice, Literal
 from codemods.facts.precision.floats import content
 from codemods.facts.reach import switches_gradients_off
-from codemods.facts.reaching import reaching
+from codemods.facts.reaching import is_seen_elsewhere, reaching
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.totals import Held, Total, added, decayed
@@ -33,6 +33,7 @@ _TWO = 2
 _OF_DIVISIONS = frozenset({"ZeroDivisionError", "ArithmeticError"})
 _EXACT = (ast.Add, ast.Sub, ast.Mult)
 """Operators that round one result, on the host and on a device alike."""
+_COMPUTE = frozenset({"float", "int", "round", "str", "len", "dict", "min", "max"})
 MANY = "do that every so many iterations"
 
 
@@ -149,7 +150,26 @@ class Deferral:
         """Why the loop needs the sum in each pass."""
         for each in self.total.read_inside:
             if rare_suite(self.total.module, self.total.loop, each) is None:
-                return needed(self.total.module, each, f"'{self.total.name}' is read in each iteration", MANY)
+                return self._why_read_for_few(each) or needed(
+                    self.total.module, each, f"'{self.total.name}' is read in each iteration", MANY
+                )
+        return None
+
+    def _why_read_for_few(self, read: ast.Name) -> Reason | None:
+        """That the sum is read in each pass for a name that only few of them use, all in one suite."""
+        module, loop = self.total.module, self.total.loop
+        match module.statement(read):
+            case ast.Assign([ast.Name(id=name) as target], value) if not (
+                name == self.total.name or is_seen_elsewhere(module, target) or _may_act(value)
+            ):
+                users = reaching(module.function(value) or module.tree).readers(value)
+                inside = walk(loop)
+                suites = [rare_suite(module, loop, each) if each in inside else None for each in users]
+                if not suites or any(each is None or each is not suites[0] for each in suites):
+                    return None
+                text = f"'{self.total.name}' is read in each iteration ({HERE}) for '{name}', which few use ({HERE}):"
+                places = (at(module, read), at(module, users[0]))
+                return Reason("needed-each-step", text, places, remedy=f"give '{name}' its value there")
         return None
 
     def _why_other_start(self) -> Reason | None:
@@ -207,6 +227,19 @@ def is_integer(flow: Flow, node: ast.expr, readings: set[ast.expr]) -> bool:
     return bool(values) and all(
         isinstance(each, Literal) and type(each.value) is int and abs(each.value) <= _LARGEST for each in values
     )
+
+
+def _may_act(node: ast.expr) -> bool:
+    """Whether an expression may do more than compute, so that it matters how often it does: a call of a function."""
+    for each in walk(node):
+        match each:
+            case ast.Call(ast.Name(name)) if name in _COMPUTE:
+                continue
+            case ast.Call(ast.Attribute(attr="item"), [], []):
+                continue
+            case ast.Call() | ast.NamedExpr() | ast.Await() | ast.Yield() | ast.YieldFrom():
+                return True
+    return False
 
 
 def _operators(module: Module, node: ast.expr) -> Iterator[ast.operator]:
