@@ -295,8 +295,10 @@ class Site:
         formats.run(block)
         array = formats.leaves_torch(block)
         if array is not None:
-            text = f"an array is made from a tensor in 16 bits ({HERE})"
-            raise LeftError("leaves-in-16-bits", text, located(self.script, array))
+            text = f"an array is made from a tensor in 16 bits ({HERE}):"
+            raise LeftError(
+                "leaves-in-16-bits", text, located(self.script, array), remedy="convert that with .float() first"
+            )
         found: list[str] = []
         for escape in uses.escapes(block):
             text = ast.unparse(escape.target)

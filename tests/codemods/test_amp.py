@@ -2325,7 +2325,7 @@ for value in losses():
     loss.backward()
     optimizer.step()
 """,
-        "an array is made from a tensor in 16 bits (line 13)",
+        "an array is made from a tensor in 16 bits (line 13): convert that with .float() first",
     ),
     "something unknown that leaves the block": (
         """\
