@@ -30,6 +30,7 @@ from codemods.dataflow.values import (
     without_none,
 )
 from codemods.facts.complex_numbers import may_be_computed
+from codemods.facts.data.surely_read import surely_read
 from codemods.facts.failing_views import failing_views
 from codemods.facts.loops import module_of
 from codemods.facts.numbers import is_item_of_number
@@ -48,6 +49,7 @@ from codemods.library.removed import (
     may_be_removed,
     removed,
     removed_argument,
+    removed_from_frames,
     removed_from_modules,
     removed_method,
     removed_modules,
@@ -241,6 +243,8 @@ def _surely_loaded(flow: Flow, entry: Module, target: Target) -> Mapping[Module,
     return found
 
 
+_FRAMES = frozenset({"pandas.DataFrame", "pandas.read_csv", "pandas.read_excel", "pandas.read_table"})
+"""What makes a table of pandas."""
 _MOVES = frozenset({"cuda", "to", "type", "cpu", "copy_", "_cuda"})
 """Methods of tensors that had an argument ``async``."""
 
@@ -272,6 +276,8 @@ def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Versi
         yield from _failing_attribute(flow, module, node)
     elif isinstance(node, ast.Attribute) and removed_from_modules(node.attr) is not None:
         yield from _failing_attribute_of_module(flow, node)
+    elif isinstance(node, ast.Attribute) and removed_from_frames(node.attr) is not None:
+        yield from _failing_attribute_of_frame(flow, module, node)
     elif isinstance(node, ast.Name) and node.id in BUILTINS_OF_PYTHON_2 and _is_bound_nowhere(flow, module, node):
         yield PYTHON, "", f"Python 3 has no {node.id}"
 
@@ -334,6 +340,17 @@ def _failing_attribute_of_module(flow: Flow, node: ast.Attribute) -> Iterator[tu
     owners = without_none(flow.values(node.value))
     is_layer = bool(owners) and all(_is_layer_of_torch(flow, each) for each in owners)
     if gone is not None and is_layer and isinstance(node.ctx, ast.Load):
+        yield gone.since, ast.unparse(node), f" fails: {gone.instead}"
+
+
+def _failing_attribute_of_frame(flow: Flow, module: Module, node: ast.Attribute) -> Iterator[tuple[Version, str, str]]:
+    """``frame.ix[row, column]`` of a table of pandas; ``frame.ix[row]`` may be of a column that is called so."""
+    gone = removed_from_frames(node.attr)
+    above = module.parent(node)
+    has_two = isinstance(above, ast.Subscript) and above.value is node and isinstance(above.slice, ast.Tuple)
+    owners = without_none(flow.values(node.value))
+    is_read = bool(owners) and all(isinstance(each, Made) and each.name in _FRAMES for each in owners)
+    if gone is not None and has_two and is_read:
         yield gone.since, ast.unparse(node), f" fails: {gone.instead}"
 
 
@@ -471,6 +488,7 @@ class _Course:
                 followed.add(above)
                 calls = (each for each in self.flow.callers(above) if self._surely_calls_it(each))
                 todo += [(module_of(self.flow, call), call) for call in calls]
+                todo += surely_read(self.flow).get(above, ())
             elif isinstance(above, ast.If) and below is not above.test:
                 # Where the other arm leads to the node, too, the statement does.
                 arms.setdefault(above, set()).add(below in above.body)

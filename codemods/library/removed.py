@@ -127,6 +127,7 @@ torch.optim.lr_scheduler 2.7  get_last_lr() says what it printed
 _DEMANDED = {"torch.stft": Demanded((2, 0), "return_complex", 9, "False returns what it did before")}
 """Of real numbers: of complex ones it returns complex ones, whatever is said."""
 _ATTRIBUTES_OF_MODULES = {"_backend": Removed((1, 3), "torch.nn.functional has what it led to")}
+_ATTRIBUTES_OF_FRAMES = {"ix": Removed((1, 11), "loc takes names and iloc places since pandas 1.0")}
 _STILL_THERE = frozenset(
     {"torch.fft"} | {f"torch.{each}" for each in ("eig", "symeig", "lstsq", "solve", "matrix_rank", "qr", "cholesky")}
 )
@@ -146,6 +147,11 @@ def removed_method(name: str) -> Removed | None:
 def removed_from_modules(attribute: str) -> Removed | None:
     """What became of an attribute that each ``nn.Module`` had; None where it is still there."""
     return _ATTRIBUTES_OF_MODULES.get(attribute)
+
+
+def removed_from_frames(attribute: str) -> Removed | None:
+    """What became of an attribute that each table of pandas had; None where it is still there."""
+    return _ATTRIBUTES_OF_FRAMES.get(attribute)
 
 
 def demanded_argument(name: str) -> Demanded | None:

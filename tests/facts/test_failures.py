@@ -342,3 +342,63 @@ def test_a_view_of_several_rows_of_a_comparison(body: str, *, expected: bool) ->
         "write reshape instead of view"
     )
     assert fails(f"from ranking import hits\n{body}", Target(below=(1, 7)), ranking=RANKS) is None
+
+
+ROWS = """\
+import collections
+import pandas as pd
+from torch.utils.data import DataLoader, Dataset
+class Rows(Dataset):
+    def __init__(self, path):
+        self.table = pd.read_csv(path, sep="|", header=None)
+    def __len__(self):
+        return len(self.table)
+    def __getitem__(self, index):
+        return self.row(index)
+    def row(self, index):
+        return self.table.iloc[index, 0]
+def join(items):
+    return items
+"""
+READ = "def train():\n    loader = DataLoader(Rows('rows.csv'), collate_fn=join)\n    for x in loader:\n        pass\ntrain()\n"
+OLD_JOIN = ROWS.replace("return items", "return isinstance(items[0], collections.Mapping)")
+OLD_ROW = ROWS.replace(".iloc[", ".ix[")
+
+
+@pytest.mark.parametrize(
+    ("rows", "because"),
+    [
+        pytest.param(
+            OLD_JOIN,
+            "collections.Mapping fails: it is in collections.abc alone since Python 3.10",
+            id="where items are joined",
+        ),
+        pytest.param(
+            OLD_ROW,
+            "self.table.ix fails: loc takes names and iloc places since pandas 1.0",
+            id="below what makes an item",
+        ),
+    ],
+)
+def test_what_fails_where_a_loader_is_read(rows: str, because: str) -> None:
+    head = "from rows import DataLoader, Rows, join\n"
+    found = fails(head + READ, rows=rows)
+
+    assert found is not None
+    assert found.because == because
+    assert [each.module.path for each in found.places] == ["rows.py"]
+    assert fails(head + READ, rows=ROWS) is None
+    assert fails(head + READ.replace("for x in loader", "for x in load(loader)"), rows=rows) is None
+    assert fails(head + READ.replace("\ntrain()", "\nif flag:\n    train()"), rows=rows) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("pd.read_csv('rows.csv').ix[0]", id="a row, or of a column that is called ix"),
+        pytest.param("pd.read_csv('rows.csv').iloc[0, 1]", id="what there is yet"),
+        pytest.param("frame.ix[0, 1]", id="a table that is not known"),
+    ],
+)
+def test_tables_that_may_work(body: str) -> None:
+    assert fails(f"import pandas as pd\n{body}\n") is None
