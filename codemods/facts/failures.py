@@ -35,6 +35,7 @@ from codemods.facts.failing_views import failing_views
 from codemods.facts.loops import module_of
 from codemods.facts.numbers import is_item_of_number
 from codemods.facts.reach import own
+from codemods.facts.reaching import reaching
 from codemods.facts.reason import Place, at
 from codemods.facts.target import ASSUMED
 from codemods.library.kinds import RANKS, Kind, always, is_loss, is_parameter, kind
@@ -561,7 +562,18 @@ class _Course:
         """``if step % 100 == 0:``, or the guard of what runs when the script is started."""
         if is_main_guard(statement):
             return module in self.entries
-        return any(isinstance(each, ast.Mod) for each in ast.walk(statement.test)) or self._is_first(statement.test)
+        return self._is_sometimes(module, statement.test)
+
+    def _is_sometimes(self, module: Module, test: ast.expr, *, is_given: bool = False) -> bool:
+        """``step % 100 == 0 and step > 0``, or a name that is given that: some iteration of a loop gets there."""
+        if isinstance(test, ast.Name) and not is_given:
+            given = reaching(module.function(test) or module.tree).given(test) or ()
+            return bool(given) and all(self._is_sometimes(module, each, is_given=True) for each in given)
+        if not isinstance(test, ast.BoolOp):
+            return self._is_first(test) or any(map(_is_remainder, ast.walk(test)))
+        others = [each for each in test.values if not self._is_sometimes(module, each, is_given=is_given)]
+        is_any = len(others) < len(test.values)
+        return is_any and (isinstance(test.op, ast.Or) or all(map(_is_of_numbers, others)))
 
     def _is_first(self, test: ast.expr) -> bool:
         """``get_rank() == 0``, or a function that returns that: one of the processes is the first."""
@@ -571,6 +583,23 @@ class _Course:
                     calls = (call for call in _returned(self.flow, left) if isinstance(call, ast.Call))
                     return any(value.name in RANKS for call in calls for value in self.flow.values(call.func))
         return False
+
+
+def _is_remainder(node: ast.AST) -> bool:
+    """``step % 100``, but no text that is filled in."""
+    is_text = isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and not is_text
+
+
+def _is_of_numbers(test: ast.expr) -> bool:
+    """``step > 0``, ``epoch in (0, 5)``: sooner or later; ``writer is not None``, ``mode == "a"`` are chosen."""
+    if not isinstance(test, ast.Compare) or any(isinstance(each, (ast.Is, ast.IsNot)) for each in test.ops):
+        return False
+    is_text = any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in ast.walk(test))
+    lists = [
+        right for kind, right in zip(test.ops, test.comparators, strict=True) if isinstance(kind, (ast.In, ast.NotIn))
+    ]
+    return not is_text and all(isinstance(each, (ast.List, ast.Tuple, ast.Set)) for each in lists)
 
 
 def _returned(flow: Flow, node: ast.expr) -> Iterator[ast.expr]:

@@ -39,6 +39,22 @@ def fails(
         ),
         pytest.param("if torch.distributed.get_rank() == 1:\n    print(loss[0])", id="in the second process"),
         pytest.param("def f():\n    return f()\nif f():\n    print(loss[0])", id="if a function says so"),
+        pytest.param(
+            "for i in range(9):\n    if verbose and i % 3 == 0:\n        print(loss[0])",
+            id="an option has to be set, too",
+        ),
+        pytest.param(
+            "for i in range(9):\n    now = i % 3 == 0\n    if flag:\n        now = other\n    if now:\n        print(loss[0])",
+            id="a name that may be something else",
+        ),
+        pytest.param(
+            "for i in range(9):\n    if writer is not None and i % 3 == 0:\n        print(loss[0])",
+            id="if there is one",
+        ),
+        pytest.param(
+            "for i in range(9):\n    if i % 3 == 0 and 'x' in batch:\n        print(loss[0])", id="if a batch has it"
+        ),
+        pytest.param("if '%s' % mode == 'train':\n    print(loss[0])", id="a text that is filled in"),
         pytest.param("try:\n    print(loss[0])\nexcept IndexError:\n    pass", id="the script goes on"),
         pytest.param(
             f"{BATCHES}try:\n    x = it.next()\nexcept Exception:\n    x = next(it)", id="what handles it works"
@@ -87,6 +103,25 @@ def test_nothing_surely_fails(body: str) -> None:
             + "f40()",
             "loss[0]",
             id="forty functions below the one that is called",
+        ),
+        pytest.param(
+            "for i in range(9):\n    if i > 0 and i % 3 == 0:\n        print(loss[0])", "loss[0]", id="now and then"
+        ),
+        pytest.param(
+            "for i in range(9):\n    if i % 3 == 0 and epoch in [0, 5, last]:\n        print(loss[0])",
+            "loss[0]",
+            id="now and then, in some epochs",
+        ),
+        pytest.param(
+            "def show():\n    print(loss[0])\nfor i in range(9):\n    early = i % 3 == 0 and i < 7\n    late = i % 5 == 0\n"
+            "    if early or late:\n        show()",
+            "loss[0]",
+            id="now and then, as names say",
+        ),
+        pytest.param(
+            "now = False\nfor i in range(9):\n    now = now or i % 3 == 0\n    if now:\n        print(loss[0])",
+            "loss[0]",
+            id="a name that is given itself",
         ),
         pytest.param("for i in range(3):\n    print(loss.data[0])", "loss.data[0]", id="in a loop"),
         pytest.param("from torchtext.data import Field", "Field", id="an import of what is gone"),
