@@ -43,6 +43,7 @@ from codemods.library.removed import (
     BUILTINS_OF_PYTHON_2,
     NO_ITEM,
     NO_NEXT,
+    ONE_KERNEL,
     PYTHON,
     ROWS_AS_COMPARED,
     STATIC,
@@ -269,6 +270,7 @@ def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Versi
         yield from _failing_method(flow, node)
         yield from _failing_loss(flow, node)
         yield from _failing_view(flow, node)
+        yield from _failing_layer(flow, node)
     elif isinstance(node, ast.Subscript) and is_item_of_number(flow, module, node):
         index = ast.unparse(node.slice)
         old = f".data[{index}]" if ".data" in ast.unparse(node) else f"[{index}]"
@@ -428,6 +430,23 @@ def _failing_loss(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, st
             "",
             f"{ast.unparse(node.args[0])} is a {kinds}, of which {ast.unparse(node.func)} computes no loss",
         )
+
+
+def _failing_layer(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, str]]:
+    """``nn.Conv1d(8, 8, kernel_size=(1, 3))(x)``: its weights have two axes for the kernel, and no input fits them."""
+    layers = without_none(flow.values(node.func))
+    kernels = [argument_of(each.site, "kernel_size", 2) for each in layers if isinstance(each.site, ast.Call)]
+    is_pair = all(isinstance(each, ast.Tuple) and len(each.elts) > 1 for each in kernels)
+    if kernels and len(kernels) == len(layers) and is_pair and all(map(_is_conv1d, layers)):
+        yield (
+            ONE_KERNEL,
+            f"{ast.unparse(node.func)}()",
+            " fails: a Conv1d with a kernel of two sizes has to be a Conv2d",
+        )
+
+
+def _is_conv1d(value: Value) -> bool:
+    return isinstance(value, Made) and value.name == "torch.nn.Conv1d"
 
 
 def _failing_view(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, str]]:

@@ -15,6 +15,8 @@ NO_NEXT: Version = (1, 13)
 """Since then the iterator of a loader has no ``next()``."""
 NO_ITEM: Version = (1, 0)
 """Since then a loss has no dimensions, and ``backward`` no ``retain_variables``."""
+ONE_KERNEL: Version = (1, 11)
+"""Since then a Conv1d whose kernel has two sizes does not work as a Conv2d."""
 ROWS_AS_COMPARED: Version = (1, 7)
 """Since then a comparison lies in memory as what is compared does, so that not all of its rows are views."""
 STATIC: Version = (1, 5)

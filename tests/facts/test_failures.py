@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from probe import script
 
 from codemods.facts.failures import Failure, failure, why_unreadable
@@ -437,3 +438,47 @@ def test_what_fails_where_a_loader_is_read(rows: str, because: str) -> None:
 )
 def test_tables_that_may_work(body: str) -> None:
     assert fails(f"import pandas as pd\n{body}\n") is None
+
+
+GATES = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gates = nn.ModuleList()
+        for _ in range(3):
+            self.gates.append(nn.Conv1d(4, 4, kernel_size=(1, 2)))
+    def forward(self, x):
+        for i in range(3):
+            x = self.gates[i](x)
+        return x
+"""
+
+
+def test_a_convolution_of_one_axis_with_a_kernel_of_two() -> None:
+    found = fails(f"{GATES}Net()(x)\n")
+
+    assert found is not None
+    assert found.because == "self.gates[i]() fails: a Conv1d with a kernel of two sizes has to be a Conv2d"
+    assert fails(f"{GATES}Net()(x)\n", Target((1, 9), (1, 10))) is None
+
+
+@pytest.mark.parametrize("shape", [(4, 9), (2, 4, 9), (2, 4, 3, 9)])
+def test_it_takes_no_input(shape: tuple[int, ...]) -> None:
+    with pytest.raises(RuntimeError):
+        torch.nn.Conv1d(4, 4, (1, 2))(torch.zeros(shape))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(f"{GATES}Net()\n", id="never called"),
+        pytest.param(f"{GATES.replace('(1, 2)', '(2,)')}Net()(x)\n", id="one size"),
+        pytest.param(f"{GATES.replace('(1, 2)', 'size')}Net()(x)\n", id="a size that is not known"),
+        pytest.param(f"{GATES.replace('Conv1d', 'Conv2d')}Net()(x)\n", id="two axes"),
+        pytest.param(
+            "gate = nn.Conv2d(4, 4, (1, 2))\nif flag:\n    gate = nn.Conv1d(4, 4, (1, 2))\ngate(x)", id="one of two"
+        ),
+    ],
+)
+def test_convolutions_that_may_work(body: str) -> None:
+    assert fails(body) is None
