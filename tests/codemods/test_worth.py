@@ -262,6 +262,12 @@ GIVEN_SPACE = (
     .replace("(self, states, actions):\n        self.model", "(self, states, space):\n        self.model")
     .replace("Agent(states, actions, 256)", "Agent(states, space.shape[0], 256)")
 )
+KEPT_SIZE = (
+    owned("Player(env)")
+    .replace("(self, states, actions):\n        self.model", "(self, env):\n        self.model")
+    .replace("        self.model", "        self.shape = env.observation_space.shape\n        self.model")
+    .replace("Agent(states, actions, 256)", "Agent(self.shape[0], actions, 256)")
+)
 
 
 @pytest.mark.parametrize(
@@ -286,6 +292,7 @@ GIVEN_SPACE = (
         pytest.param(owned("start(states, actions)", STARTED), "1 billion", id="sizes that two functions hand on"),
         pytest.param(BY_DEFAULT, "1 billion", id="a size that is a parameter's default"),
         pytest.param(GIVEN_SPACE, "1 billion", id="a space that a constructor hands on"),
+        pytest.param(KEPT_SIZE, "1 billion", id="a size that an object keeps"),
     ],
 )
 def test_a_network_that_acts_in_an_environment_of_gym_is_small(text: str, operations: str, tmp_path: Path) -> None:
@@ -375,6 +382,10 @@ walker = Walker()"""
             acting(LAYERS, "walker.observation_space.shape[0]", OWN), id="a space that the script makes itself"
         ),
         pytest.param(acting(LAYERS, more=OWN), id="the environment may be one of the script's own"),
+        pytest.param(
+            KEPT_SIZE.replace("env = gym", f"{OWN}\nenv = gym"), id="a size of a space of its own that an object keeps"
+        ),
+        pytest.param(f"{KEPT_SIZE}model.shape = (65536,)\n", id="a size that may be set anew"),
         pytest.param(
             GIVEN_SPACE.replace("env = gym", f"{OWN}\nenv = gym"), id="a space of its own that a constructor hands on"
         ),

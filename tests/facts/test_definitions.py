@@ -9,6 +9,15 @@ from probe import script
 
 from codemods.facts.cost.definitions import binding, origin
 
+KEEPING = """\
+env = make()
+class Net:
+    def __init__(self, env):
+        self.size = env.shape
+    def use(self):
+        use(self.size)
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -99,3 +108,40 @@ def test_a_default_is_read_around_its_function() -> None:
 
     assert bound is not None
     assert ast.unparse(bound) == "1"
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        pytest.param("", "env.shape", id="in another method"),
+        pytest.param("        self.size = 3\n", "self.size", id="set twice"),
+        pytest.param("net = Net(env)\nnet.size = 3\n", "self.size", id="set from outside"),
+        pytest.param("setattr(Net(env), 'size', 3)\n", "self.size", id="set by its name"),
+        pytest.param("setattr(Net(env), input(), 3)\n", "self.size", id="some attribute is set by its name"),
+        pytest.param("Net(env).size += 1\n", "self.size", id="added to"),
+    ],
+)
+def test_what_a_constructor_gives_an_object(more: str, expected: str) -> None:
+    assert _origin_of_size(KEEPING + more) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(KEEPING.replace("    def use", "class Other:\n    def use"), id="of another class"),
+        pytest.param(KEEPING.replace("__init__", "start"), id="by another method"),
+        pytest.param(KEEPING.replace("self.size = env.shape", "self.size: int = env.shape"), id="with its type"),
+        pytest.param(KEEPING.replace("self.size = env.shape", "self.size = self.all = env.shape"), id="two at once"),
+    ],
+)
+def test_what_an_object_may_be_given_otherwise(text: str) -> None:
+    assert _origin_of_size(text) == "self.size"
+
+
+def _origin_of_size(text: str) -> str | None:
+    known = script(text)
+    (call,) = (each for each in known.module.nodes(ast.Call) if ast.unparse(each.func) == "use")
+    (size,) = call.args
+    assert isinstance(size, ast.Attribute)
+    found = origin(known.flow, size)
+    return ast.unparse(found) if found is not None else None

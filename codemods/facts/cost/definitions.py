@@ -10,6 +10,7 @@ from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Class, Function, Method
+from codemods.facts.attribute_access import written_by_name
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
@@ -39,16 +40,44 @@ def binding(flow: Flow, name: ast.Name) -> ast.expr | None:
     return None
 
 
-def origin(flow: Flow, name: ast.Name) -> ast.expr | None:
-    """What a name holds at last, where only names hand it on: by assignments, or as arguments of their only calls."""
+def origin(flow: Flow, name: ast.Name | ast.Attribute) -> ast.expr | None:
+    """What a name holds at last, where only names hand it on: by assignments, or as arguments of their only calls.
+
+    It may be an attribute that an object gives itself, ``self.size``, where one statement of the project does.
+    """
 
     def handed_on(node: ast.expr) -> list[ast.expr]:
-        before = binding(flow, node) or _argument(flow, node) if isinstance(node, ast.Name) else None
+        before = binding(flow, node) or _argument(flow, node) if isinstance(node, ast.Name) else _kept(flow, node)
         return [] if before is None else [before]
 
     starts: list[ast.expr] = [name]
     found = list(closure(starts, handed_on))[-1]
     return None if handed_on(found) or isinstance(found, ast.Name) else found
+
+
+@lasting  # asked for each attribute that a constructor reads
+def _kept(flow: Flow, node: ast.expr) -> ast.expr | None:
+    """What an object's constructor gives ``self.size``, read in another place of its class, where nothing else does."""
+    if not isinstance(node, ast.Attribute) or not _is_of_self(node):
+        return None
+    places = [(module, each) for module in flow.modules for each in module.nodes(ast.Attribute)]
+    stored = [
+        (module, each) for module, each in places if each.attr == node.attr and not isinstance(each.ctx, ast.Load)
+    ]
+    by_name = (each.name for module in flow.modules for each in written_by_name(flow, module))
+    if len(stored) != 1 or not _is_of_self(stored[0][1]) or any(each in {None, node.attr} for each in by_name):
+        return None
+    module, target = stored[0]
+    function = module.function(target)
+    reader = next((each.function(node) for each in flow.modules if each.holds(node)), None)
+    if not isinstance(function, ast.FunctionDef) or function.name != "__init__" or reader is None:
+        return None
+    is_own = flow.owner(reader) is not None and flow.owner(reader) is flow.owner(function)
+    return _given(module.statement(target), target) if is_own and node is not target else None
+
+
+def _is_of_self(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def _argument(flow: Flow, name: ast.Name) -> ast.expr | None:
@@ -116,8 +145,8 @@ def _scope(module: Module, name: ast.Name) -> Callee | None:
     return module.function(function) if function is not None and is_default else function
 
 
-def _given(statement: ast.stmt, name: ast.Name) -> ast.expr | None:
-    """What an assignment with one target gives the name: ``x = 1``, ``x, y = 1, 2``."""
+def _given(statement: ast.stmt, name: ast.expr) -> ast.expr | None:
+    """What an assignment with one target gives the name, or attribute: ``x = 1``, ``x, y = 1, 2``."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     (target,), value = statement.targets, statement.value

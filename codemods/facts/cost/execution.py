@@ -247,9 +247,11 @@ class Execution:
 
     def _free(self, node: ast.expr) -> Any:  # noqa: ANN401
         """What an expression comes to by what the flow knows, or by the one statement that binds the name."""
-        bound = origin(self._flow, node) if self._spaces.are_used and isinstance(node, ast.Name) else None
+        bound = None
+        if self._spaces.are_used and isinstance(node, (ast.Name, ast.Attribute)):
+            bound = origin(self._flow, node)
         values = without_none(self._flow.values(node))
-        if bound is not None and len(values) == 1 and self._spaces.are_asked_for(bound):
+        if bound is not None and bound is not node and len(values) == 1 and self._spaces.are_asked_for(bound):
             return self._elsewhere(bound)
         if not values and self._flow.values(node):
             return None
