@@ -252,3 +252,8 @@ def test_whether_what_comes_from_outside_carries_a_graph(given: str, carries: bo
 )
 def test_which_item_of_a_tuple_that_a_function_returns(returned: str, given: str, expected: str) -> None:
     assert fate(f"def step(y, *rest):\n    return {returned}\na, b = step(model(x))\nreturn {given}") == expected
+
+
+def test_a_lambda_may_call_itself() -> None:
+    """What is worked out again and again until nothing new is found names the same statement each time."""
+    assert fate("again = lambda t: again(t) if len(t) else model(t)\nreturn again(x)") == "returned"

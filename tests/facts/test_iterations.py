@@ -209,3 +209,16 @@ def test_what_a_loop_does_after_its_last_pass_is_no_part_of_one() -> None:
     body = "total = 0\nfor x, y in loader:\n    total = total + model(x).sum()\nelse:\n    total.backward()\n"
 
     assert [owner for owner, _ in events(body)] == ["Module"]
+
+
+def test_functions_that_call_each_other_by_very_many_ways_are_followed_often_enough() -> None:
+    """Each calls the next one twice: of 40 there are more ways than could ever be followed."""
+    steps = "".join(f"def step{each}():\n    step{each + 1}()\n    step{each + 1}()\n\n" for each in range(40))
+    last = "def step40():\n    optimizer.step()\n\n"
+    body = PLAIN.replace("    optimizer.step()\n", "    step0()\n")
+
+    ((_, kinds),) = events(last + steps + body)
+
+    assert kinds[:4] == ["zero", "forward", "loss", "backward"]
+    assert set(kinds[4:]) == {"step"}
+    assert len(kinds) > 5

@@ -88,6 +88,8 @@ class Graphs:
         self.outside = outside
         self.strict = strict
         self._courses = Answers(self._course, Course(), Course.join)
+        self._results: dict[ast.Lambda, ast.Return] = {}
+        """What lambdas return, as statements: one each, or a course that names it would be another one each time."""
 
     def function(
         self, function: Callee, carrying: frozenset[str] | None = None, outside: frozenset[str] = frozenset()
@@ -110,7 +112,7 @@ class Graphs:
         names = {} if carrying is _ANY else held
         walk = _Walk(self, names, bound_names(function) - parameters, declared_outer(function))
         if isinstance(function, ast.Lambda):
-            walk.run([ast.copy_location(ast.Return(function.body), function.body)])
+            walk.run([self._results.setdefault(function, ast.copy_location(ast.Return(function.body), function.body))])
         else:
             walk.run(function.body)
         return walk.course

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -42,6 +43,9 @@ _CLIPPING = frozenset(
 _TRAINS = re.compile(r"(^|_)(train|fit|learn|finetune|fine_tune|optimi[sz]e)(_|\d|$)", re.IGNORECASE)
 _NO_TRAINING = re.compile(r"load|data|set|split|transform|arg|config|path|dir|log|plot|print|save", re.IGNORECASE)
 _TRAINERS = re.compile(r"(trainer|agent|learner|estimator)", re.IGNORECASE)
+_OFTEN = 32
+"""How often a function is followed in one iteration: further calls bring events that are there already, and code whose
+functions call each other by many ways, as the solvers of differential equations do, has more ways than can be followed."""
 _NEVER_TRAIN = frozenset({"torch", "torchvision", "builtins", "argparse", "random"}) | packages(Trait.GRAPHLESS)
 
 
@@ -108,6 +112,8 @@ class Iterations:
     def __init__(self, flow: Flow, modules: Sequence[Module]) -> None:
         self._flow = flow
         self._modules = modules
+        self._followed: Counter[Callee] = Counter()
+        """How often each function was met in the iteration that is looked at."""
 
     @cached_property
     def backwards(self) -> tuple[tuple[Module, ast.Call], ...]:
@@ -134,6 +140,7 @@ class Iterations:
         inside: frozenset[Callee] = frozenset() if function is None else frozenset({function})
         around = _Around(module, (), (), module.function(owner), inside)
         body = getattr(owner, "body", [])
+        self._followed = Counter()
         events = self._events(body if isinstance(body, list) else [body], around)
         return TrainingIteration(module, owner, tuple(events))
 
@@ -180,7 +187,8 @@ class Iterations:
                 yield Event(found[0], around.module, node, found[1], around.conditions, around.loops, around.frame)
             elif isinstance(node, ast.Call):
                 for callee in called_functions(self._flow, node):
-                    if callee not in around.inside:
+                    self._followed[callee] += 1
+                    if callee not in around.inside and self._followed[callee] <= _OFTEN:
                         body = [callee.body] if isinstance(callee, ast.Lambda) else callee.body
                         where = around._replace(
                             module=self._flow.module_of(callee),
