@@ -44,8 +44,8 @@ _TRAINS = re.compile(r"(^|_)(train|fit|learn|finetune|fine_tune|optimi[sz]e)(_|\
 _NO_TRAINING = re.compile(r"load|data|set|split|transform|arg|config|path|dir|log|plot|print|save", re.IGNORECASE)
 _TRAINERS = re.compile(r"(trainer|agent|learner|estimator)", re.IGNORECASE)
 _OFTEN = 32
-"""How often a function is followed in one iteration: further calls bring events that are there already, and code whose
-functions call each other by many ways, as the solvers of differential equations do, has more ways than can be followed."""
+"""How often a function is followed in one iteration: further calls bring events that are there already. Functions that
+call each other by very many ways, as solvers of differential equations do, could not be followed on each of them."""
 _NEVER_TRAIN = frozenset({"torch", "torchvision", "builtins", "argparse", "random"}) | packages(Trait.GRAPHLESS)
 
 
