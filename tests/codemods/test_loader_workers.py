@@ -341,6 +341,10 @@ CLASSES = {
     ),
     "calls what Python 2 had": (
         IMAGES.replace("to_tensor(Image", "xrange(Image"),
+        "the script fails before any change; fix first: Python 3 has no xrange",
+    ),
+    "may call what Python 2 had": (
+        IMAGES.replace("to_tensor(Image", "index and xrange(Image"),
         "Python 3 has no xrange(), which reading an item may call (line [xrange(Image])",
     ),
     "moves tensors to CUDA": (
