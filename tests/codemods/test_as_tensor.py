@@ -885,6 +885,91 @@ def test_a_list_of_arrays_is_slow_outside_of_loops_too() -> None:
     check_rewrites(AsTensor, before, before.replace("torch.tensor(parts)", "torch.from_numpy(np.array(parts))"))
 
 
+MADE_ELSEWHERE = {
+    "a function returns it": (
+        "def make():\n    rows = []\n    rows.append(np.eye(4)[[0, 1]])\n    return rows\n",
+        "make()",
+    ),
+    "a function returns it beside others": (
+        "def make():\n    rows, names = [], []\n    rows.append(np.eye(4)[1])\n    names.append(1)\n    return names, rows\n",
+        "make()[1]",
+    ),
+    "a method returns it": (
+        "class Data:\n    def make(self):\n        return [np.zeros(3) for _ in range(2)]\n\n\n",
+        "Data().make()",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "call"), MADE_ELSEWHERE.values(), ids=MADE_ELSEWHERE)
+def test_a_list_of_arrays_that_is_made_elsewhere(made: str, call: str) -> None:
+    is_part = call.endswith("]")
+    given = f"_, rows = {call[:-3]}\n" if is_part else f"rows = {call}\n"
+    before = HEAD + made + given + "rows = torch.FloatTensor(rows)\n"
+
+    check_rewrites(
+        AsTensor,
+        before,
+        before.replace("torch.FloatTensor(rows)", "torch.as_tensor(np.array(rows), dtype=torch.float32)"),
+    )
+
+
+def test_a_list_of_arrays_that_a_function_is_given() -> None:
+    before = (
+        HEAD + "def joined(rows):\n    return torch.FloatTensor(rows)\n\n\n"
+        "a = joined([np.zeros(3)])\nb = joined([np.ones(3) for _ in range(2)])\n"
+    )
+
+    check_rewrites(
+        AsTensor,
+        before,
+        before.replace("torch.FloatTensor(rows)", "torch.as_tensor(np.array(rows), dtype=torch.float32)"),
+    )
+
+
+def test_a_list_of_pairs_of_arrays() -> None:
+    before = (
+        HEAD
+        + "pairs = []\nfor i in range(3):\n    pairs.append((np.zeros(3), np.ones(3)))\nx = torch.FloatTensor(pairs)\n"
+    )
+
+    check_rewrites(
+        AsTensor,
+        before,
+        before.replace("torch.FloatTensor(pairs)", "torch.as_tensor(np.array(pairs), dtype=torch.float32)"),
+    )
+
+
+def test_a_list_of_lists_that_may_be_empty_is_one_of_float64_to_numpy() -> None:
+    code = HEAD + "lists = [[np.zeros(3, np.int64) for _ in range(n)] for n in sizes]\nx = torch.tensor(lists)\n"
+
+    check_leaves(AsTensor, code, "the number format of the list's arrays is not known")
+
+
+NOT_ONLY_ARRAYS = {
+    "the function may return something else": "def make():\n    if busy:\n        return [torch.ones(3)]\n    return [np.zeros(3)]\nrows = make()\n",
+    "a generator makes it": "def make():\n    yield np.zeros(3)\nrows = make()\n",
+    "the function is replaced by a decorator": "@cached\ndef make():\n    return [np.zeros(3)]\nrows = make()\n",
+    "more is added": "def make():\n    return [np.zeros(3)]\nrows = make()\nrows.extend(others)\n",
+    "an item is replaced": "rows = [np.zeros(3)]\nrows[0] = torch.ones(3)\n",
+    "some items are replaced": "rows = [np.zeros(3)]\nrows[:] = others\n",
+    "a function that calls itself makes it": "def make():\n    rows = make()\n    return rows\nrows = make()\n",
+    "a list of lists has something else": "rows = [[np.zeros(3)], [torch.ones(3)]]\n",
+}
+
+
+@pytest.mark.parametrize("made", NOT_ONLY_ARRAYS.values(), ids=NOT_ONLY_ARRAYS)
+def test_a_list_that_may_have_something_else_in_it(made: str) -> None:
+    check_silent(AsTensor, HEAD + made + "x = torch.FloatTensor(rows)\n")
+
+
+def test_a_parameter_that_others_may_give() -> None:
+    check_silent(
+        AsTensor,
+        HEAD + "def joined(rows):\n    return torch.FloatTensor(rows)\n\n\nuse(joined)\njoined([np.zeros(3)])\n",
+    )
+
+
 def test_the_index_of_an_item_is_a_number() -> None:
     check_silent(
         AsTensor,

@@ -47,9 +47,12 @@ from codemods.library.ndarrays import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
 
+    _Of = Callable[[Module, ast.expr], Array | None]
 
 _SEQUENCES = (ast.List, ast.Tuple, ast.ListComp)
 _MANY = 6
@@ -63,6 +66,7 @@ class Arrays:
         self._flow = flow
         self.bound = Bindings(flow)
         self._busy: set[ast.AST] = set()
+        self._listed: set[ast.AST] = set()
         self.obstacle: tuple[Module, ast.expr] | None = None
         """The last name that is not known to be an array, as something else may be given to it."""
 
@@ -172,17 +176,20 @@ class Arrays:
         axes = viewed.has_axes and name != "squeeze"
         return viewed._replace(has_axes=axes, is_dense=is_laid_out(name, viewed), has_several_axes=False)
 
-    def _result(self, call: ast.Call, index: int | None = None) -> Array | None:
+    def _result(self, call: ast.Call, index: int | None = None, of: _Of | None = None) -> Array | None:
         """What the project's functions return that may be called there; they may keep hold of that.
 
         Args:
             call: The call.
             index: Which item of the tuple that they return is asked for, if not all of it.
+            of: What is asked of that: ``list_of`` where it is a list of arrays.
         """
         functions = [each.site for each in self._flow.values(call.func)]
         # What returns nothing is no array either way: it is there for derived classes.
         ending = [each for each in functions if not isinstance(each, ast.FunctionDef) or self._ends(each)]
-        results = [self._returned(each, call, index) if isinstance(each, ast.FunctionDef) else None for each in ending]
+        results = [
+            self._returned(each, call, index, of) if isinstance(each, ast.FunctionDef) else None for each in ending
+        ]
         known = [each for each in results if each is not None]
         return any_of(known, call) if known and len(known) == len(results) else None
 
@@ -204,7 +211,9 @@ class Arrays:
             if isinstance(each, (ast.Return, ast.Yield, ast.YieldFrom)) and own.function(each) is function
         ]
 
-    def _returned(self, function: ast.FunctionDef, call: ast.Call, index: int | None) -> Array | None:
+    def _returned(
+        self, function: ast.FunctionDef, call: ast.Call, index: int | None, of: _Of | None = None
+    ) -> Array | None:
         own, ends = self._flow.module_of(function), self._ends(function)
         if function.decorator_list or not isinstance(function.body[-1], ast.Return):
             return None
@@ -212,10 +221,10 @@ class Arrays:
         for end in ends:
             value = end.value if isinstance(end, ast.Return) else None
             if index is not None and isinstance(value, ast.Call):
-                array = self._handed_on(value, index)
+                array = self._handed_on(value, index) if of is None else None
             else:
                 value = value if index is None else item_of(value, index)
-                array = self.array(own, value) if value is not None else None
+                array = (of or self.array)(own, value) if value is not None else None
             if array is None:
                 return None
             arrays.append(array)
@@ -395,23 +404,47 @@ class Arrays:
 
     def list_of(self, module: Module, node: ast.expr) -> Array | None:
         """The array that each item of a list is, of their common format; None where one may be something else."""
+        if node in self._listed:
+            return None
+        self._listed.add(node)
+        try:
+            known = self._items(module, node)
+        finally:
+            self._listed.discard(node)
+        if not known:
+            return None
+        formats = {each.format for each in known}
+        return Array(formats.pop() if len(formats) == 1 else None, is_dense=all_dense(known))
+
+    def _items(self, module: Module, node: ast.expr) -> list[Array]:
+        """The arrays that a list is made of; none where one may be something else."""
         match node:
             case ast.List(items) | ast.Tuple(items) if items:
-                arrays = [self.array(module, each) for each in items]
+                arrays = [self._listed_item(module, each) for each in items]
             case ast.ListComp(item):
-                arrays = [self.array(module, item)]
+                arrays = [self._listed_item(module, item)]
+            case ast.Call():
+                arrays = [self._result(node, of=self.list_of)]
+            case ast.Subscript(ast.Call() as call, ast.Constant(int(index))) if self.bound.is_part(node):
+                arrays = [self._result(call, index, self.list_of)]
             case ast.Name():
                 arrays = [
                     self.list_of(where, each) if each is not None and not is_empty(each) else None
-                    for where, each in self.bound.filled(module, node)
+                    for where, each in self.bound.listed(module, node)
+                    if each is None or not self._is_later(node, each)
                 ]
             case _:
-                return None
+                return []
         known = [each for each in arrays if each is not None]
-        formats = {each.format for each in known}
-        if not known or len(known) < len(arrays):
-            return None
-        return Array(formats.pop() if len(formats) == 1 else None, is_dense=all_dense(known))
+        return known if len(known) == len(arrays) else []
+
+    def _listed_item(self, module: Module, item: ast.expr) -> Array | None:
+        """An item of a list: an array, or a list of such; one that may be empty has a format of its own."""
+        array = self.array(module, item)
+        inner = self.list_of(module, item) if array is None else None
+        if inner is None:
+            return array
+        return inner if isinstance(item, (ast.List, ast.Tuple)) else inner._replace(format=None)
 
     def made_by_methods(self, module: Module, node: ast.expr) -> ast.expr | None:
         """An item of a list that a method of arrays made of something else: ``observation.copy()``."""

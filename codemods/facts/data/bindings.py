@@ -199,7 +199,7 @@ class Bindings:
         )
 
     def filled(self, module: Module, name: ast.Name) -> Iterator[tuple[Module, ast.expr | None]]:
-        """What a list in a function is made of: its literals, and what is appended; None for any other use."""
+        """What a list in a function is made of: its literals, and what is put into it; None for any other use."""
         scope = module.function(name)
         for each in module.nodes(ast.Name):
             if each.id != name.id or module.function(each) is not scope:
@@ -209,6 +209,10 @@ class Bindings:
                 given = self.given(module, each)
                 if given is None or not is_empty(given):
                     yield module, given
+            elif isinstance(parent, ast.Subscript) and parent.value is each and isinstance(parent.ctx, ast.Store):
+                given = self.given(module, parent)
+                is_one = given is not None and not isinstance(parent.slice, ast.Slice)
+                yield module, ast.List(elts=[given], ctx=ast.Load()) if is_one and given is not None else None
             elif isinstance(parent, ast.Attribute):
                 call = module.parent(parent)
                 if (
@@ -220,6 +224,13 @@ class Bindings:
                     yield module, ast.List(elts=[call.args[0]], ctx=ast.Load())
                 elif parent.attr not in {"copy", "count", "index", "clear", "pop"}:
                     yield module, None
+
+    def listed(self, module: Module, name: ast.Name) -> Iterator[tuple[Module, ast.expr | None]]:
+        """What a list is made of, as ``filled`` says; that of a parameter begins with what all calls give."""
+        scope = module.function(name)
+        if scope is not None and name.id in signature(scope).names:
+            yield from self._parameter(scope, name.id)
+        yield from self.filled(module, name)
 
 
 def set_before(module: Module, name: ast.Name) -> ast.expr | None:
