@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
-from codemods.dataflow.source import walk
 from codemods.dataflow.values import (
     Choice,
     External,
@@ -18,51 +17,30 @@ from codemods.dataflow.values import (
     Plain,
     SomeTensor,
     Unbound,
-    Unknown,
     Value,
     instance,
-    library_names,
 )
 from codemods.facts.cost.amounts import BASE, UNKNOWN, Built, Layer, base_layer, children, holds_bound
-from codemods.facts.precision.tf32 import multiplies_vector
+from codemods.facts.cost.layer_calls import LayerCalls
 from codemods.facts.training.iterations import EventKind, own
 from codemods.library.costs import MOST_ROWS, MOST_STEPS, MOST_STORED, NARROW, NARROW_RECURRENT
 from codemods.library.kinds import Kind, kind
 from codemods.library.networks import Network, network
-from codemods.library.weights import Per, Weights, is_stack, multiplies_nothing, weights
+from codemods.library.weights import Per, Weights, is_stack, weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from codemods.dataflow.source import Callee, FunctionNode
     from codemods.facts.cost.constants import Constants
     from codemods.facts.cost.lengths import Lengths
     from codemods.facts.script import Script
     from codemods.facts.training.iterations import Event, TrainingIteration
 
-_MULTIPLIES = frozenset(
-    f"torch.{name}"
-    for name in (
-        *("matmul", "bmm", "mm", "mv", "einsum", "inner", "tensordot", "chain_matmul", "linalg.multi_dot", "fft.fft2"),
-        *("baddbmm", "addbmm", "addmm", "addmv"),
-    )
-) | {
-    f"torch.nn.functional.{name}"
-    for name in (
-        *("linear", "conv1d", "conv2d", "conv3d", "conv_transpose2d", "bilinear", "interpolate", "upsample"),
-        *("scaled_dot_product_attention", "multi_head_attention_forward", "unfold", "fold", "pixel_shuffle"),
-    )
-}
-"""Functions that multiply by more than the layers show, or make images larger."""
-_HARMLESS = frozenset({"torch", "builtins", "math", "numpy", "random", "einops", "functools", "itertools", "typing"})
-"""Packages whose other functions compute little."""
-_METHODS = frozenset({"matmul", "bmm", "mm", "mv", "inner", "baddbmm", "addbmm", "addmm", "addmv"})
 _NO_LAYERS = (Literal, Plain, Choice, HostTensor, SomeTensor, MovedTensor, External, Function, Unbound)
 """What is no layer, nor holds any."""
 _MOST_TENSORS = 18
 """Tensors of parameters of the layer that has the most: a decoder layer of a transformer."""
 _LINEAR = "torch.nn.Linear"
-_REPEATS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.GeneratorExp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +166,7 @@ class Networks:
         self._constants = constants
         self._lengths = lengths
         self._known: dict[Value, Sizes | None] = {}
+        self._calls = LayerCalls(script)
 
     def sizes(self, model: Value) -> Sizes | None:
         """How large a model is; None where not all of its layers are known."""
@@ -204,7 +183,7 @@ class Networks:
             if isinstance(layer, Layer) and layer.name == _LINEAR and count == 1:
                 linear.append(layer)
             elif isinstance(layer, Built):
-                if self._may_hold_more(layer) or self._uses(layer.class_) != 1:
+                if self._may_hold_more(layer) or self._calls.most(layer.class_) != 1:
                     return None
             elif not isinstance(layer, Layer) or _multiplies_more(layer):
                 return None
@@ -297,7 +276,7 @@ class Networks:
         total = sum(each_one) if None not in counts else None
         uses: int | None = 1
         for class_ in classes:
-            found_uses = self._uses(class_)
+            found_uses = self._calls.most(class_)
             uses = uses * found_uses if uses is not None and found_uses is not None else None
         return Sizes(total, tuple(parts), uses=uses, is_acting=is_acting)
 
@@ -305,98 +284,14 @@ class Networks:
         """Whether it is a layer that is not seen to be given its sizes, or an attribute is not known and may be one."""
         if base_layer(self._flow, built.class_) is not None and BASE not in built.attributes:
             return True
-        for name, value in built.attributes.items():
-            bases = self._flow.project_bases(built.class_) if value is UNKNOWN else ()
-            held = [each for base in bases for each in self._flow.attributes(base).get(name, ())]
-            if value is UNKNOWN and (not held or any(not isinstance(each, _NO_LAYERS) for each in held)):
-                return True
-        return False
+        unknown = [name for name, value in built.attributes.items() if value is UNKNOWN]
+        return any(self._may_be_layer(built.class_, each) for each in unknown)
 
-    def _uses(self, class_: ast.ClassDef) -> int | None:
-        """How often a layer that the class keeps is called in a forward pass; None where other code multiplies."""
-        calls: dict[str, int] = {}
-        repeated: set[str] = set()
-        for method in self._methods(class_):
-            if self._computes_more(method, {method}):
-                return None
-            for node in walk(method):
-                if isinstance(node, _REPEATS):
-                    if not self._is_over_layers(node):
-                        return None
-                    repeated.update(self._repeated(node))
-                if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("self."):
-                    name = ast.unparse(node.func)
-                    is_model = any(kind(self._flow, each) is Kind.MODEL for each in self._flow.values(node.func))
-                    calls[name] = calls.get(name, 0) + is_model
-        weighty = {
-            name: count for name, count in calls.items() if not self._is_empty(class_, name.removeprefix("self."))
-        }
-        is_shared = any(weighty.get(name) for name in repeated)
-        return None if is_shared else max([1, *weighty.values()])
-
-    def _repeated(self, loop: ast.AST) -> Iterator[str]:
-        """What a loop over layers calls each time, and does not choose by what it goes over."""
-        targets = [loop.target] if isinstance(loop, (ast.For, ast.AsyncFor)) else []
-        targets += [each.target for each in getattr(loop, "generators", ())]
-        chosen = {each.id for target in targets for each in walk(target) if isinstance(each, ast.Name)}
-        for node in walk(loop):
-            if isinstance(node, ast.Call) and chosen.isdisjoint(
-                each.id for each in walk(node.func) if isinstance(each, ast.Name)
-            ):
-                yield ast.unparse(node.func)
-
-    def _methods(self, class_: ast.ClassDef) -> Iterator[FunctionNode]:
-        """What may run when an object of the class is called."""
-        for base in self._flow.project_bases(class_):
-            for method in base.body:
-                if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__":
-                    yield method
-
-    def _computes_more(self, function: Callee, seen: set[ast.AST]) -> bool:
-        """Whether a function multiplies by more than the layers show, or a function does that it calls."""
-        for node in walk(function):
-            if self._multiplies(node):
-                return True
-            for callee in self._flow.values(node.func) if isinstance(node, ast.Call) else ():
-                if isinstance(callee, Function) and callee.site not in seen:
-                    seen.add(callee.site)
-                    if self._computes_more(callee.site, seen):
-                        return True
-        return False
-
-    def _is_empty(self, class_: ast.ClassDef, name: str) -> bool:
-        """Whether the layer of that attribute has no weights."""
-        values = self._flow.attributes(class_).get(name, frozenset())
-        return bool(values) and all(multiplies_nothing(each.name) for each in values)
-
-    def _multiplies(self, node: ast.AST) -> bool:
-        if isinstance(node, ast.BinOp):
-            return isinstance(node.op, ast.MatMult)
-        if not isinstance(node, ast.Call) or multiplies_vector(self._script, node):
-            return False
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
-            return True
-        callees = self._flow.values(node.func)
-        is_unseen = isinstance(node.func, ast.Name) and any(isinstance(each, Unknown) for each in callees)
-        names = library_names(callees)
-        return is_unseen or any(each in _MULTIPLIES or each.partition(".")[0] not in _HARMLESS for each in names)
-
-    def _is_over_layers(self, node: ast.AST) -> bool:
-        """Whether a loop goes over layers that the model keeps: ``for layer in self.layers``."""
-        over = [node.iter] if isinstance(node, (ast.For, ast.AsyncFor)) else []
-        over += [each.iter for each in getattr(node, "generators", ())]
-        inner = [part for each in over for part in _gone_over(each)]
-        return bool(inner) and all(ast.unparse(each).startswith("self.") for each in inner)
-
-
-def _gone_over(node: ast.expr) -> Sequence[ast.expr]:
-    """What a loop goes over: ``enumerate(self.layers)``, ``range(len(self.layers))``."""
-    match node:
-        case ast.Call(ast.Name("range"), [ast.Call(ast.Name("len"), [layers])]):
-            return [layers]
-        case ast.Call():
-            return node.args
-    return [node]
+    def _may_be_layer(self, class_: ast.ClassDef, name: str) -> bool:
+        """Whether an attribute that is not known may be a layer that a forward pass runs."""
+        held = [each for base in self._flow.project_bases(class_) for each in self._flow.attributes(base).get(name, ())]
+        may_be_one = not held or any(not isinstance(each, _NO_LAYERS) for each in held)
+        return may_be_one and self._calls.may_run(class_, name)
 
 
 def _multiplies_more(layer: Layer) -> bool:
