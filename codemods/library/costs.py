@@ -83,3 +83,8 @@ MOST_STORED = 1_024
 """Steps that are drawn at once from what was stored, ``memory.sample(n)``: an estimate from above; mostly 32 to 256."""
 MOST_ROWS = 100_000
 """Samples or tokens of one forward pass, where these are not known: an estimate from above, not measured."""
+MOST_OF_SAMPLE = 16
+"""Rows of a sample where the size of a batch is known, and no layer mixes rows: an estimate from above; mostly one.
+
+A recommender's linear layers are given one row for each user and item.
+"""

@@ -178,6 +178,60 @@ def test_a_parameter_beside_the_layers_counts_by_what_multiplies_with_it(tmp_pat
     assert multiplied.rewrites
 
 
+RECOMMENDER = """\
+class Ranks(nn.Module):
+    def __init__(self, users, width, known=None):
+        super().__init__()
+        self.known = known
+        self.users, self.layers = nn.Embedding(users, width), self.make(width, 3)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+
+    def make(self, width, count):
+        return nn.Sequential(*[nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(count)])
+
+    def forward(self, x):
+        if self.known is not None:
+            x = x + self.known.offset
+        return {}
+
+
+"""
+PASSES = "self.layers(self.users(x))"
+
+
+def ranking(batch: int, returned: str = PASSES, width: int = 256) -> str:
+    """A script that trains a recommender on data that are not known."""
+    ranks = RECOMMENDER.format(returned)
+    text = trained(f"Ranks(int(input()), {width}, torch.load('known.pt'))", "read()", batch)
+    return text.replace("\nmodel =", f"{ranks}model =")
+
+
+def test_a_network_that_never_mixes_rows_has_few_for_each_sample(tmp_path: Path) -> None:
+    compiled, cast = (site(rule, ranking(256), tmp_path) for rule in ("compile", "amp"))
+
+    assert (compiled.code, cast.code) == ("never-pays-back", "never-pays-back")
+    assert compiled.message.startswith("an iteration computes at most 5 billion operations:")
+    assert cast.message.startswith("an iteration computes at most 5 billion operations that 16 bits could speed up:")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(ranking(4096), id="large batches"),
+        pytest.param(ranking(256, width=1024), id="wide layers"),
+        pytest.param(ranking(256, "nn.functional.linear(self.users(x), self.users.weight)"), id="another product"),
+        pytest.param(ranking(256).replace("nn.ReLU()", "nn.TransformerEncoderLayer(width, 4)"), id="attention"),
+        pytest.param(
+            ranking(256).replace("x = x + self.known.offset", "x = self.known(x)"), id="a layer that is loaded"
+        ),
+    ],
+)
+def test_a_network_may_have_many_rows(text: str, tmp_path: Path) -> None:
+    assert site("compile", text, tmp_path).rewrites
+
+
 def acting(layers: str, states: str = "env.observation_space.shape[0]", more: str = "", package: str = "gym") -> str:
     """A script that trains a network on CUDA to act in an environment."""
     return f"""\
@@ -341,6 +395,20 @@ def test_few_steps_are_drawn_at_once_from_what_was_stored(tmp_path: Path) -> Non
     found = site("compile", drawing("memory.sample(256)"), tmp_path)
 
     assert found.message.startswith("an iteration computes at most 7 billion operations")
+
+
+def test_a_call_that_acts_counts_once_wherever_its_function_is_called(tmp_path: Path) -> None:
+    acts = "\n\ndef act(seen):\n    return model(seen).sample()\n\n\nwhile True:\n    act(look(env))\n"
+    once = drawing("memory.sample(256)").replace(
+        "nn.Linear(hidden, 4096), nn.Linear(4096, actions)", "nn.Linear(hidden, 1024)"
+    )
+    once = once.replace("\n\nwhile True:\n", acts)
+    several = once.replace("    act(look(env))\n", "    act(look(env))\n    if done(env):\n        act(start(env))\n")
+
+    found = [site("compile", text, tmp_path).message for text in (once, several)]
+
+    assert found[0].startswith("an iteration computes at most 7 billion operations:")
+    assert found[1] == found[0]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from codemods.dataflow.values import (
 from codemods.facts.cost.amounts import BASE, UNKNOWN, Built, Layer, base_layer, children, holds_bound
 from codemods.facts.cost.layer_calls import LayerCalls
 from codemods.facts.training.iterations import EventKind, own
-from codemods.library.costs import MOST_ROWS, MOST_STEPS, MOST_STORED, NARROW, NARROW_RECURRENT
+from codemods.library.costs import MOST_OF_SAMPLE, MOST_ROWS, MOST_STEPS, MOST_STORED, NARROW, NARROW_RECURRENT
 from codemods.library.kinds import Kind, kind
 from codemods.library.networks import Network, network
 from codemods.library.weights import Per, Weights, is_stack, weights
@@ -141,7 +141,14 @@ class Sizes:
         if forms & {Per.PIXEL, Per.MORE}:
             return None
         rows = MOST_STEPS if self.is_acting and batch is None else MOST_ROWS
+        if batch is not None and not self._mixes_rows:
+            rows = min(rows, max(MOST_STORED, batch * MOST_OF_SAMPLE))
         return 2 * rows * self.uses * sum(each.count * each.weights.products for each in self.parts)
+
+    @property
+    def _mixes_rows(self) -> bool:
+        """Whether layers compute from several rows of a sample together, as attention does: it has many, then."""
+        return any(each.weights.per in {Per.ITEM, Per.STEP} and each.weights.products for each in self.parts)
 
     def _products(self, image: tuple[int, int, int]) -> int:
         """Multiplications for an image: convolutions at its full size, linear layers for all rows that there may be.
@@ -206,20 +213,30 @@ class Networks:
     def _operations(self, model: Value, sizes: Sizes, iteration: TrainingIteration) -> int | None:
         calls = [each for each in iteration.of(EventKind.FORWARD) if model in each.subjects]
         loaders = self._lengths.loaders(iteration.module, iteration.owner)
+        if sizes.is_acting and not loaders:
+            return self._acting(sizes, calls)
         count = 0
         for call in calls:
             rounds = self._rounds(call.loops)
-            if sizes.is_acting and not loaders:  # ``MOST_STEPS`` are those of all rounds
-                rounds = 1 if rounds is None else -(-rounds // MOST_STEPS)
             if rounds is None:
                 return None
             count += rounds
         found = [sizes.forward(self._lengths.batch_size(each), self._lengths.image(each.dataset)) for each in loaders]
-        found = found or [sizes.forward(None, None)]
-        if sizes.is_acting and not loaders and found[0] is not None and all(map(self._draws_from_stored, calls)):
-            found = [found[0] // MOST_STEPS * MOST_STORED]
-        known = [each for each in found if each is not None]
-        return 3 * max(known) * max(1, count) if len(known) == len(found) else None
+        known = [each for each in found or [sizes.forward(None, None)] if each is not None]
+        return 3 * max(known) * max(1, count) if known and len(known) == len(found or known) else None
+
+    def _acting(self, sizes: Sizes, calls: Sequence[Event]) -> int | None:
+        """The same of what acts in environments: each call in the code counts once, however often it is reached."""
+        steps = sizes.forward(None, None)
+        if steps is None:
+            return None
+        parts: dict[ast.AST, int] = {}
+        for call in calls:
+            rounds = self._rounds(call.loops)
+            times = 1 if rounds is None else -(-rounds // MOST_STEPS)  # ``MOST_STEPS`` are those of all rounds
+            part = steps // MOST_STEPS * MOST_STORED if self._draws_from_stored(call) else steps
+            parts[call.node] = max(times * part, parts.get(call.node, 0))
+        return 3 * sum(parts.values()) or 3 * steps
 
     def _draws_from_stored(self, call: Event) -> bool:
         """Whether the function of a call draws what it needs from what was stored: ``memory.sample(n)``, n as it is."""
