@@ -50,7 +50,8 @@ class DeferSync(Codemod):
         ``loss.item()`` waits until the device has computed the loss, and all that was queued before it. Meanwhile the
         host queues nothing and reads no batch, and when the wait is over the device has nothing to do. A sum that stays
         on the device lets the host run ahead, as does a list of tensors, or a tensor on the device whose items are set
-        (``losses[k] = loss.item()``). Where few passes read a list and then empty it (``losses = []``), they make
+        (``losses[k] = loss.item()``). Sums and lists may be items of a dictionary that the function has to itself
+        (``stats["loss"] += loss.item()``). Where few passes read a list and then empty it (``losses = []``), they make
         numbers of it. What is computed before it is kept, ``losses.append(loss.item() * len(x))``, is computed there.
         Floats are added in 64 bits, as Python adds them. A count that copies what it adds to the host,
         ``correct += hits.cpu().sum()``, waits just so, and is a tensor without the copy, too: the copy goes, as it does
@@ -314,7 +315,9 @@ def _as_sums(script: Script, deferral: Deferral) -> Iterator[Edit]:
         pair = added(statement)
         if isinstance(statement, ast.AugAssign) and pair is not None:
             sign = "-" if isinstance(statement.op, ast.Sub) else "+"
-            yield Replace(module, statement, f"{total.name} = {total.name} {sign} {{value}}", (("value", pair[1]),))
+            yield Replace(
+                module, statement, f"{total.written} = {total.written} {sign} {{value}}", (("value", pair[1]),)
+            )
 
 
 def _is_inference(total: Total, statement: ast.stmt) -> bool:
@@ -326,7 +329,7 @@ def _is_inference(total: Total, statement: ast.stmt) -> bool:
 
 def _read_inside(total: Total, before: str, after: str) -> Iterator[Edit]:
     """The sum as a number of Python's, or the list as one of them, where few passes of the loop read it."""
-    by_suite: dict[int, tuple[Sequence[ast.stmt], list[ast.Name]]] = {}
+    by_suite: dict[int, tuple[Sequence[ast.stmt], list[ast.expr]]] = {}
     for each in total.read_inside:
         suite = rare_suite(total.module, total.loop, each)
         if suite is not None:
@@ -349,4 +352,4 @@ def _is_looped(module: Module, node: ast.AST, within: ast.AST) -> bool:
 
 
 def _converted(total: Total, before: str, after: str) -> str:
-    return f"{total.name} = {before}{total.name}{after}"
+    return f"{total.written} = {before}{total.written}{after}"

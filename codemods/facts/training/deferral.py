@@ -30,6 +30,7 @@ from codemods.facts.training.seldom_uses import SeldomUse, seldom_uses
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.sums import Deferral
 from codemods.facts.training.totals import Total, added, appended, decayed, written_item
+from codemods.facts.training.totals_of_items import ItemTotal, item_of, own_dictionary
 from codemods.library.streams import ENTERS_STREAM
 from codemods.library.waits import SYNCHRONIZES
 
@@ -338,13 +339,18 @@ class _Iteration:
             statement = self._module.statement(one.node)
             pair = added(statement) or appended(statement) or decayed(statement)
             item = written_item(statement)
-            if pair is not None and one.node in walk(pair[1]) and not isinstance(pair[1], ast.List):
+            is_kept = pair is not None and self._has_own(statement)
+            if pair is not None and is_kept and one.node in walk(pair[1]) and not isinstance(pair[1], ast.List):
                 by_name.setdefault(pair[0], []).append(one)
             elif item is not None and one.node in walk(item[1]) and (made := self._made(item[0])) is not None:
                 name = unparsed(item[0].value)
                 by_name.setdefault(name, []).append(one)
                 makers[name] = made
-            elif (by := named(self._flow, self.loop, one)) is not None and not isinstance(one, Copy):
+            elif (
+                not isinstance(one, Copy)
+                and (by := named(self._flow, self.loop, one)) is not None
+                and self._has_own(self._module.statement(by.read))
+            ):
                 by_name.setdefault(by.total, []).append(one)
             else:
                 others.append(one)
@@ -354,10 +360,19 @@ class _Iteration:
         """The new tensor of which it is an item."""
         return made_tensor(self.script, self._module, item.value) if isinstance(item.value, ast.Name) else None
 
+    def _has_own(self, statement: ast.stmt) -> bool:
+        """Whether a statement adds to what is of the function alone: a name, or an item of its dictionary."""
+        item = item_of(statement)
+        return item is None or own_dictionary(self._module, self.loop, item) is not None
+
     def _total(self, name: str, made: MadeTensor | None) -> Total:
         statements = own(self.loop, ast.stmt)
-        found = (each for each in statements if self._adds_to(each, name, is_tensor=made is not None))
-        return Total(self._module, self.loop, name, tuple(found), made, is_inner=self.is_inner)
+        found = tuple(each for each in statements if self._adds_to(each, name, is_tensor=made is not None))
+        item = item_of(found[0]) if made is None else None
+        kept = own_dictionary(self._module, self.loop, item) if item is not None else None
+        if item is not None and kept is not None:
+            return ItemTotal(self._module, self.loop, name, found, is_inner=self.is_inner, item=item, dictionary=kept)
+        return Total(self._module, self.loop, name, found, made, is_inner=self.is_inner)
 
     @staticmethod
     def _adds_to(statement: ast.stmt, name: str, *, is_tensor: bool) -> bool:

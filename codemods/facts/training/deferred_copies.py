@@ -76,7 +76,7 @@ def copied(flow: Flow, module: Module, node: ast.AST) -> Copy | None:
     above = module.parent(module.parent(node) or node)
     whole = above if _is_sum(above) and above.func.value is node else node  # type: ignore[union-attr]
     pair = added(module.statement(node))
-    if pair is None or pair[1] is not whole or not (whole is not node or _is_sum(tensor)):
+    if pair is None or not pair[0].isidentifier() or pair[1] is not whole or not (whole is not node or _is_sum(tensor)):
         return None
     return Copy(module, node, tensor, cuts=False, is_sure=is_on_device(flow, module, tensor))
 
@@ -89,7 +89,7 @@ def _is_sum(node: ast.AST | None) -> bool:
     return False
 
 
-def _is_number_there(flow: Flow, module: Module, name: ast.Name) -> bool:
+def _is_number_there(flow: Flow, module: Module, name: ast.expr) -> bool:
     """Whether nothing but a number comes of the tensor: it is written into a text, or made one of Python's."""
     below: ast.AST = name
     for above in module.ancestors(name):

@@ -149,14 +149,14 @@ class DeferredList(Deferral):
         text = f"'{total.name}' is not known to be a new list where the loop appends to it ({HERE})"
         return Reason("unknown-number", text, (at(total.module, total.additions[0]),))
 
-    def _is_emptied_after(self, read: ast.Name) -> bool:
+    def _is_emptied_after(self, read: ast.expr) -> bool:
         """Whether few passes read the list, and each of these goes on with a new one: ``losses = []`` below it.
 
         Nothing is appended in between, and no way leads around that.
         """
         module, total = self.total.module, self.total
         suite = rare_suite(module, total.loop, read)
-        if suite is None or not isinstance(read.ctx, ast.Load):
+        if suite is None or not (isinstance(read, ast.Name) and isinstance(read.ctx, ast.Load)):
             return False
         emptied = next((number for number, each in enumerate(suite) if _empties(each, total.name)), None)
         if emptied is None or not any(read in walk(each) for each in suite[:emptied]):

@@ -137,7 +137,7 @@ class DeferredTensor(Deferral):
                 return needed(module, each, f"'{name}' is used in the loop", "use it after the loop")
         return self.total.why_no_tensor()
 
-    def _is_counted(self, name: ast.Name) -> bool:
+    def _is_counted(self, name: ast.expr) -> bool:
         """Whether only its length is asked for: ``for k in range(len(losses))``."""
         parent = self.total.module.parent(name)
         return isinstance(parent, ast.Call) and is_name(parent.func, "len")

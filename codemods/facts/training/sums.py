@@ -155,7 +155,7 @@ class Deferral:
                 )
         return None
 
-    def _why_read_for_few(self, read: ast.Name) -> Reason | None:
+    def _why_read_for_few(self, read: ast.expr) -> Reason | None:
         """That the sum is read in each pass for a name that only few of them use, all in one suite."""
         module, loop = self.total.module, self.total.loop
         match module.statement(read):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names
-from codemods.dataflow.source import FUNCTIONS, is_name, last_name, walk
+from codemods.dataflow.source import FUNCTIONS, is_name, last_name, unparsed, walk
 from codemods.dataflow.values import Instance, Unknown, class_of
 from codemods.facts.loops import module_of
 from codemods.facts.reach import own
@@ -23,7 +23,7 @@ from codemods.facts.reaching import targets
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from codemods.dataflow.effects import Doing
     from codemods.dataflow.flow import Flow
@@ -55,14 +55,21 @@ _OTHER: States = frozenset({Held.OTHER})
 
 
 def added(statement: ast.stmt) -> tuple[str, ast.expr] | None:
-    """The name to which a statement adds, or from which it takes, and what: ``s += x``, ``s = s + x``."""
+    """The name to which a statement adds, or from which it takes, and what: ``s += x``, ``s = s + x``.
+
+    Also an item of what has a name: ``s["loss"] += x``.
+    """
     match statement:
-        case ast.AugAssign(ast.Name(name), ast.Add() | ast.Sub(), value):
-            return name, value
-        case ast.Assign([ast.Name(name)], ast.BinOp(ast.Name(left), ast.Add() | ast.Sub(), value)) if left == name:
-            return name, value
-        case ast.Assign([ast.Name(name)], ast.BinOp(value, ast.Add(), ast.Name(right))) if right == name:
-            return name, value
+        case ast.AugAssign(ast.Name() | ast.Subscript(ast.Name()) as to, ast.Add() | ast.Sub(), value):
+            return unparsed(to), value
+        case ast.Assign(
+            [ast.Name() | ast.Subscript(ast.Name()) as to], ast.BinOp(left, ast.Add() | ast.Sub(), value)
+        ) if unparsed(left) == unparsed(to):
+            return unparsed(to), value
+        case ast.Assign([ast.Name() | ast.Subscript(ast.Name()) as to], ast.BinOp(value, ast.Add(), right)) if unparsed(
+            right
+        ) == unparsed(to):
+            return unparsed(to), value
     return None
 
 
@@ -80,10 +87,10 @@ def decayed(statement: ast.stmt) -> tuple[str, ast.expr, ast.expr] | None:
 
 
 def appended(statement: ast.stmt) -> tuple[str, ast.expr] | None:
-    """The list to which a statement appends, and what: ``losses.append(x)``."""
+    """The list to which a statement appends, and what: ``losses.append(x)``, ``losses["train"].append(x)``."""
     match statement:
-        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), "append"), [value], [])):
-            return name, value
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name() | ast.Subscript(ast.Name()) as to, "append"), [value], [])):
+            return unparsed(to), value
     return None
 
 
@@ -117,27 +124,40 @@ class Total:
     is_inner: bool = False
     """Whether the loop is one of an iteration, which may add tensors of several shapes by one statement."""
 
+    @property
+    def root(self) -> str:
+        """The name that leads to it."""
+        return self.name
+
+    @property
+    def written(self) -> str:
+        """How the script writes it."""
+        return self.name
+
     @cached_property
-    def _function(self) -> Callee | None:
+    def function(self) -> Callee | None:
+        """The function of the loop, if it has one."""
         return self.module.function(self.loop)
 
     @cached_property
-    def _uses(self) -> tuple[ast.Name, ...]:
+    def uses(self) -> tuple[ast.expr, ...]:
         """Where its function reads it, but to add to it there; ``s /= n`` reads it, too."""
         return tuple(
             each
-            for each in self._named
-            if self.module.function(each) is self._function
+            for each in self.named
+            if self.module.function(each) is self.function
             and self.module.statement(each) not in self.additions
             and (isinstance(each.ctx, ast.Load) or isinstance(self.module.parent(each), ast.AugAssign))
         )
 
     @cached_property
-    def _named(self) -> tuple[ast.Name, ...]:
-        return tuple(each for each in self.module.nodes(ast.Name) if each.id == self.name)
+    def named(self) -> tuple[ast.Name, ...]:
+        """Where the module writes the name that leads to it."""
+        return tuple(each for each in self.module.nodes(ast.Name) if each.id == self.root)
 
     @cached_property
-    def _inside(self) -> frozenset[ast.AST]:
+    def inside(self) -> frozenset[ast.AST]:
+        """What the loop is made of."""
         return frozenset(walk(self.loop))
 
     @cached_property
@@ -146,12 +166,12 @@ class Total:
         return self._followed(converts=False)
 
     def _followed(self, *, converts: bool) -> Mapping[ast.stmt, States]:
-        function = self._function
+        function = self.function
         walk_ = _Walk(self, converts=converts)
         walk_.run(self.module.tree.body if function is None else function.body)  # type: ignore[arg-type]
         return walk_.before
 
-    def _may_be(self, node: ast.Name, states: Mapping[ast.stmt, States]) -> States:
+    def _may_be(self, node: ast.expr, states: Mapping[ast.stmt, States]) -> States:
         return states.get(self.module.statement(node), frozenset())
 
     @cached_property
@@ -160,22 +180,22 @@ class Total:
         return frozenset().union(*[self._states.get(each, _OTHER) for each in self.additions]) - {Held.TENSOR}
 
     @cached_property
-    def read_inside(self) -> tuple[ast.Name, ...]:
+    def read_inside(self) -> tuple[ast.expr, ...]:
         """Where the loop reads the sum itself."""
         return tuple(
             each
-            for each in self._uses
-            if each in self._inside and (Held.TENSOR in self._may_be(each, self._states) or self._is_tested(each))
+            for each in self.uses
+            if each in self.inside and (Held.TENSOR in self._may_be(each, self._states) or self._is_tested(each))
         )
 
-    def _is_tested(self, name: ast.Name) -> bool:
+    def _is_tested(self, name: ast.expr) -> bool:
         """Whether the loop asks for it before each of its passes."""
         return isinstance(self.loop, ast.While) and name in walk(self.loop.test)
 
     @cached_property
-    def used_inside(self) -> tuple[ast.Name, ...]:
+    def used_inside(self) -> tuple[ast.expr, ...]:
         """Where the loop uses the name, whatever it may hold there, besides adding to it."""
-        return tuple(each for each in self._uses if each in self._inside)
+        return tuple(each for each in self.uses if each in self.inside)
 
     @property
     def is_read_after(self) -> bool:
@@ -183,12 +203,12 @@ class Total:
         return bool(self.read_after)
 
     @cached_property
-    def read_after(self) -> tuple[ast.Name, ...]:
+    def read_after(self) -> tuple[ast.expr, ...]:
         """Where the sum is read after the loop."""
-        found = (each for each in self._uses if each not in self._inside)
+        found = (each for each in self.uses if each not in self.inside)
         return tuple(each for each in found if Held.TENSOR in self._may_be(each, self._states) or self._is_asked(each))
 
-    def _is_asked(self, name: ast.Name) -> bool:
+    def _is_asked(self, name: ast.expr) -> bool:
         """Whether a loop around asks for it before each of its passes."""
         statement = self.module.statement(name)
         return isinstance(statement, ast.While) and self.loop in walk(statement)
@@ -205,33 +225,33 @@ class Total:
         if self._followed(converts=True).get(self.loop) != frozenset({held}):
             text = f"'{self.name}' is not known to be a new {thing} before each run of the loop ({HERE}):"
             return Reason("unknown-number", text, (at(self.module, self.loop),), remedy)
-        for each in self._uses:
-            if each not in self._inside and self._may_be(each, self._states) == frozenset({held}):
-                return self._seen(each, f"other code may have '{self.name}' already")
+        for each in self.uses:
+            if each not in self.inside and self._may_be(each, self._states) == frozenset({held}):
+                return self.seen(each, f"other code may have '{self.name}' already")
         return None
 
     def why_seen(self, flow: Flow) -> Reason | None:
         """Why other code may see the tensor: functions beside this one, or what runs after an exception."""
-        function = self._function
+        function = self.function
         for node in self.module.nodes(ast.Global, ast.Nonlocal):
-            if self.name in node.names and self._is_meant(node):
-                return self._seen(node, f"other functions see '{self.name}'")
-        for each in self._named:
+            if self.root in node.names and self._is_meant(node):
+                return self.seen(node, f"other functions see '{self.root}'")
+        for each in self.named:
             there = self.module.function(each)
             is_within = function is None or function in self.module.ancestors(each)
-            if there is not function and is_within and self.name not in bound_names(there or self.module.tree):
-                return self._seen(each, f"another function reads '{self.name}'")
+            if there is not function and is_within and self.root not in bound_names(there or self.module.tree):
+                return self.seen(each, f"another function reads '{self.root}'")
         for call in own(self.module.tree if function is None else function, ast.Call):
             if isinstance(call.func, ast.Name) and call.func.id in _LOOK_AT_ALL:
-                return self._seen(call, f"{call.func.id}() may see '{self.name}'")
+                return self.seen(call, f"{call.func.id}() may see '{self.root}'")
         if function is None and self.module.notebook:
-            text = f"other cells would find a tensor in '{self.name}' where this one is interrupted"
+            text = f"other cells would find a tensor in '{self.root}' where this one is interrupted"
             return Reason("seen-elsewhere", text)
         return self._why_caught(flow)
 
     def _is_meant(self, declaration: ast.Global | ast.Nonlocal) -> bool:
         """Whether the declaration is of this name: one of another function may be of a name alike, that is global."""
-        function, there = self._function, self.module.function(declaration)
+        function, there = self.function, self.module.function(declaration)
         if there is function or (function is None and isinstance(declaration, ast.Global)):
             return True
         above = self.module.ancestors(declaration)
@@ -242,26 +262,35 @@ class Total:
             if isinstance(above, FUNCTIONS):
                 break
             if isinstance(above, (ast.With, ast.AsyncWith)) and any(_may_suppress(flow, each) for each in above.items):
-                return self._seen(above, f"'{self.name}' may be read after an exception that is suppressed")
-        states = self._followed(converts=True)
-        for each in self._uses:
-            if each not in self._inside and Held.TENSOR in self._may_be(each, states):
-                return self._seen(each, f"'{self.name}' may be read after an exception has left the loop")
+                return self.seen(above, f"'{self.root}' may be read after an exception that is suppressed")
+        for each in self.read_after_exceptions:
+            return self.seen(each, f"'{self.root}' may be read after an exception has left the loop")
         return None
 
-    def _seen(self, node: ast.AST, text: str) -> Reason:
+    @property
+    def read_after_exceptions(self) -> Iterator[ast.expr]:
+        """Where the tensor may be read because an exception has left the loop before its number was asked for."""
+        states = self._followed(converts=True)
+        return (each for each in self.uses if each not in self.inside and Held.TENSOR in self._may_be(each, states))
+
+    def seen(self, node: ast.AST, text: str) -> Reason:
+        """That something at a place may see the tensor."""
         return Reason("seen-elsewhere", f"{text} ({HERE})", (at(self.module, node),))
 
     def why_told_apart(self, flow: Flow) -> Reason | None:
         """Why it would show that a sum of floats, to which nothing was added yet, is 0.0 and no longer 0."""
         states = self._followed(converts=True)
-        for each in self._uses:
+        for each in self.uses:
             held = self._may_be(each, states)
             is_turned = Held.TURNED in held or (each in self.read_inside and Held.INTEGER in held)
-            if is_turned and not _is_alike(flow, self.module, each):
-                text = f"where nothing was added, '{self.name}' is 0, and would be 0.0 ({HERE}):"
-                return Reason("integer-start", text, (at(self.module, each),), remedy="start it from 0.0")
+            if is_turned and not is_alike(flow, self.module, each):
+                return self.told_apart(each)
         return None
+
+    def told_apart(self, use: ast.expr) -> Reason:
+        """That it would show that 0 is 0.0 where nothing was added."""
+        text = f"where nothing was added, '{self.name}' is 0, and would be 0.0 ({HERE}):"
+        return Reason("integer-start", text, (at(self.module, use),), remedy="start it from 0.0")
 
 
 @dataclass(eq=False)
@@ -366,7 +395,7 @@ def _catches(function: ast.AST) -> bool:
     return any(each.handlers for each in own(function, ast.Try)) or any(own(function, ast.With))
 
 
-def _is_alike(flow: Flow, module: Module, number: ast.expr, seen: frozenset[Callee] = frozenset()) -> bool:
+def is_alike(flow: Flow, module: Module, number: ast.expr, seen: frozenset[Callee] = frozenset()) -> bool:
     """Whether what is made of the number is the same of 0 and of 0.0: it is divided, compared or formatted.
 
     What a function returns is so where each of its callers makes the same of it.
@@ -376,7 +405,7 @@ def _is_alike(flow: Flow, module: Module, number: ast.expr, seen: frozenset[Call
         case ast.BinOp(op=ast.Div()) | ast.AugAssign(op=ast.Div()) | ast.Compare():
             return True
         case ast.BinOp(left, ast.Mult(), right) if (factor := _factor(right if left is number else left)) is not None:
-            return isinstance(factor, float) or _is_alike(flow, module, parent, seen)
+            return isinstance(factor, float) or is_alike(flow, module, parent, seen)
         case ast.Return():
             return _is_alike_for_callers(flow, module, number, seen)
         case ast.Tuple() if isinstance(module.parent(parent), ast.Return):
@@ -415,7 +444,7 @@ def _is_result_alike(
         case ast.Assign([ast.Name() as name]) if items is None:
             pass
         case _:
-            return items is None and _is_alike(flow, module, call, seen)
+            return items is None and is_alike(flow, module, call, seen)
     scope = module.function(call)
     if not isinstance(name, ast.Name) or any(name.id in each.names for each in module.nodes(ast.Global, ast.Nonlocal)):
         return False
@@ -426,7 +455,7 @@ def _is_result_alike(
         there = module.function(each)
         if there is scope:
             bound = binding.of(each)
-            if (bound is None or name in bound) and not _is_alike(flow, module, each, seen):
+            if (bound is None or name in bound) and not is_alike(flow, module, each, seen):
                 return False
         elif name.id not in bound_names(there or module.tree) and (scope is None or scope in module.ancestors(each)):
             return False
