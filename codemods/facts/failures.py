@@ -24,9 +24,9 @@ from codemods.dataflow.values import (
     Instance,
     Made,
     Tensor,
-    Unknown,
     Value,
     class_of,
+    library_names,
     without_none,
 )
 from codemods.facts.complex_numbers import may_be_computed
@@ -38,9 +38,11 @@ from codemods.facts.reach import own
 from codemods.facts.reaching import reaching
 from codemods.facts.reason import Place, at
 from codemods.facts.target import ASSUMED
+from codemods.facts.unbound import is_bound_nowhere, is_whole
 from codemods.library.kinds import RANKS, Kind, always, is_loss, is_parameter, kind
 from codemods.library.removed import (
     BUILTINS_OF_PYTHON_2,
+    METHODS_OF_PYTHON_2,
     NO_ITEM,
     NO_NEXT,
     ONE_KERNEL,
@@ -247,6 +249,13 @@ def _surely_loaded(flow: Flow, entry: Module, target: Target) -> Mapping[Module,
 
 _FRAMES = frozenset({"pandas.DataFrame", "pandas.read_csv", "pandas.read_excel", "pandas.read_table"})
 """What makes a table of pandas."""
+_ITERATORS = names.words(
+    """
+    builtins.enumerate builtins.filter builtins.map builtins.reversed builtins.zip
+    itertools.chain itertools.count itertools.cycle itertools.islice itertools.repeat
+    """
+)
+"""What returns iterators of Python, which have no ``next()`` since Python 3."""
 _MOVES = frozenset({"cuda", "to", "type", "cpu", "copy_", "_cuda"})
 """Methods of tensors that had an argument ``async``."""
 
@@ -281,16 +290,15 @@ def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Versi
         yield from _failing_attribute_of_module(flow, node)
     elif isinstance(node, ast.Attribute) and removed_from_frames(node.attr) is not None:
         yield from _failing_attribute_of_frame(flow, module, node)
-    elif isinstance(node, ast.Name) and node.id in BUILTINS_OF_PYTHON_2 and _is_bound_nowhere(flow, module, node):
-        yield PYTHON, "", f"Python 3 has no {node.id}"
-
-
-def _is_bound_nowhere(flow: Flow, module: Module, node: ast.Name) -> bool:
-    return not names.star_imports(module) and any(isinstance(each, Unknown) for each in flow.values(node))
+    elif isinstance(node, ast.Name) and is_bound_nowhere(flow, module, node):
+        if node.id in BUILTINS_OF_PYTHON_2:
+            yield PYTHON, "", f"Python 3 has no {node.id}"
+        elif is_whole(flow):
+            yield PYTHON, "", f"the name {node.id} is bound nowhere"
 
 
 def _failing_import(flow: Flow, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Version, str, str]]:
-    own = {each.name for each in flow.modules}
+    own = {part for each in flow.modules for part in (each.name, each.name.rpartition(".")[2])}
     for target in _modules_imported(node):
         for gone, since in removed_modules().items():
             if f"{target}.".startswith(f"{gone}.") and gone not in own:
@@ -311,7 +319,7 @@ def _failing_call(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, st
     """A call of what is gone, or of an autograd function that keeps its state in itself."""
     callees = flow.values(node.func)
     callee = next(iter(callees)) if len(callees) == 1 else NONE
-    gone = removed(callee.name) if isinstance(callee, External) else None
+    gone = removed(callee.name) if isinstance(callee, External) and not _is_put_back(flow, callee.name) else None
     if gone is not None:
         yield gone.since, f"{callee.name}()", f" fails: {gone.instead}"
     yield from _failing_arguments(callee.name, node) if isinstance(callee, External) else ()
@@ -332,9 +340,28 @@ def _failing_attribute(flow: Flow, module: Module, node: ast.Attribute) -> Itera
     above = module.parent(node)
     values = flow.values(node)
     value = next(iter(values)) if len(values) == 1 else NONE
-    gone = removed(value.name) if isinstance(value, External) else None
+    gone = removed(value.name) if isinstance(value, External) and not _is_put_back(flow, value.name) else None
     if gone is not None and not gone.is_importable and not (isinstance(above, ast.Call) and above.func is node):
         yield gone.since, value.name, f" fails: {gone.instead}"
+
+
+@lasting
+def _is_put_back(flow: Flow, name: str) -> bool:
+    """Whether the project gives a library the name again that it had: ``np.float = float``."""
+    package, _, last = name.rpartition(".")
+    owners = [
+        each.value
+        for module in flow.modules
+        for each in module.nodes(ast.Attribute)
+        if each.attr == last and isinstance(each.ctx, ast.Store)
+    ]
+    for module in flow.modules:
+        for call in module.nodes(ast.Call):
+            match call:
+                case ast.Call(ast.Name("setattr"), [owner, given, _]):
+                    is_it = not isinstance(given, ast.Constant) or given.value == last
+                    owners += [owner] if is_it else []
+    return any(package in library_names(flow.values(each)) for each in owners)
 
 
 def _failing_attribute_of_module(flow: Flow, node: ast.Attribute) -> Iterator[tuple[Version, str, str]]:
@@ -408,6 +435,11 @@ def _failing_method(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, 
         yield from _failing_without(flow, f"torch.{node.func.attr}", node, 1)
     if node.func.attr == "backward" and any(each.arg == "retain_variables" for each in node.keywords):
         yield NO_ITEM, "", "backward() has no retain_variables: it is called retain_graph now"
+    if node.func.attr in METHODS_OF_PYTHON_2:
+        owners = without_none(flow.values(node.func.value))
+        if owners and all(isinstance(each, Container) and each.name == "dict" for each in owners):
+            instead = METHODS_OF_PYTHON_2[node.func.attr]
+            yield PYTHON, f"{ast.unparse(node.func)}()", f" fails: dictionaries have {instead} instead in Python 3"
     if node.func.attr == "next":
         iterator = ast.unparse(node.func.value)
         for since in {_no_next_since(flow, each) for each in flow.values(node.func.value)}:
@@ -462,17 +494,26 @@ def _no_next_since(flow: Flow, value: Value) -> Version | None:
     """Since which torch the value is an iterator without a ``next()``: a generator, or the iterator of a loader."""
     if not isinstance(value, Container) or value.name != "iterator":
         return None
-    if isinstance(value.site, FUNCTIONS):
-        return PYTHON
-    is_loaders = isinstance(value.site, ast.Call) and _is_iterator_of_a_loader(flow, value.site)
-    return NO_NEXT if is_loaders else None
+    match value.site:
+        case ast.GeneratorExp() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            return PYTHON
+        case ast.Call(ast.Attribute(iterated, "__iter__"), []):
+            return NO_NEXT if _is_plain_loader(flow, iterated) else None
+        case ast.Call(func, [iterated, *_]):
+            called = library_names(flow.values(func))
+            if called == {"builtins.iter"}:
+                is_builtin = all(isinstance(each, Container) for each in flow.values(iterated) or (NONE,))
+                return PYTHON if is_builtin else NO_NEXT if _is_plain_loader(flow, iterated) else None
+            is_known = bool(called) and all(isinstance(each, External) for each in flow.values(func))
+            return PYTHON if is_known and called <= _ITERATORS else None
+    return None
 
 
-def _is_iterator_of_a_loader(flow: Flow, site: ast.Call) -> bool:
-    return (
-        any(each.name == "builtins.iter" for each in flow.values(site.func))
-        and bool(site.args)
-        and always(flow, flow.values(site.args[0]), Kind.LOADER)
+def _is_plain_loader(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is torch's loader, or one of a class that leaves it to torch's what its iterator is."""
+    classes = [class_of(each) for each in without_none(flow.values(node)) if isinstance(each, Instance)]
+    return always(flow, flow.values(node), Kind.LOADER) and all(
+        each is not None and flow.method(each, "__iter__") is None for each in classes
     )
 
 

@@ -103,8 +103,47 @@ skimage.measure 1.11    it is skimage.metrics.peak_signal_noise_ratio since scik
     compare_psnr
 skimage.measure 1.11    it is skimage.metrics.mean_squared_error since scikit-image 0.18
     compare_mse
+numpy 2.9     it is gone since NumPy 1.24: Python's own type of that name is the same
+    complex float int object str
+scipy.misc 1.11     imageio.v2.imread has taken its place
+    imread
+scipy.misc 1.11     imageio.v2.imwrite has taken its place
+    imsave
+scipy.misc 1.11     Image.resize of Pillow has taken its place
+    imresize
+scipy.misc 1.11     it is gone from scipy
+    bytescale fromimage imfilter imrotate imshow toimage
+scipy.misc 1.11     it is in scipy.special
+    comb factorial factorial2 factorialk logsumexp
+tensorflow 1.11     it is tensorflow.compat.v1 that has it since TensorFlow 2
+    ConfigProto GPUOptions Session Summary get_default_graph global_variables_initializer placeholder
+    reset_default_graph set_random_seed
+tensorflow.summary 1.11     it is tensorflow.compat.v1.summary that has it since TensorFlow 2
+    FileWriter merge_all
+sys 0.0     it is gone since Python 3: sys.maxsize is the largest index
+    maxint
+os 0.0      it is gone since Python 3: os.getcwd returns text
+    getcwdu
+string 0.0      it is gone since Python 3: string.ascii_letters and the like have taken its place
+    letters lowercase uppercase
+string 0.0      it is gone since Python 3: strings have it as a method
+    atof atoi join lower maketrans replace split strip upper
+itertools 0.0   it is gone since Python 3: the builtin of that name does the same
+    ifilter imap izip
+itertools 0.0   it is zip_longest since Python 3
+    izip_longest
+urllib 0.0      it is in urllib.request since Python 3
+    urlopen urlretrieve
+urllib 0.0      it is in urllib.parse since Python 3
+    quote quote_plus unquote unquote_plus urlencode
+fractions 1.11  math.gcd has taken its place in Python 3.9
+    gcd
 """
-"""The torch of what no torch has is the first for Python 3.10: an older one may run where it is there yet."""
+"""The torch of what no torch has is the first for Python 3.10: an older one may run where it is there yet.
+
+That of NumPy is the first which came when nobody installed a NumPy before 1.24 with it. Not here is ``numpy.bool``,
+which NumPy 2 has again.
+"""
 _MODULES = """
 2.0     torch._six torch._thnn torch.nn._functions torch.nn.parallel.deprecated torch.onnx.symbolic torch.utils.trainer
 1.0     torch.legacy torch.utils.ffi
@@ -112,7 +151,9 @@ _MODULES = """
 1.11    torchtext.legacy
 1.13    torchvision.models.utils
 2.2     torchvision.transforms.functional_tensor
-0.0     ConfigParser StringIO cPickle urllib2
+1.11    tensorflow.contrib
+0.0     ConfigParser HTMLParser Queue SocketServer StringIO Tkinter __builtin__ anydbm cPickle cStringIO copy_reg
+0.0     cookielib httplib urllib2 urlparse xmlrpclib
 """
 _ARGUMENTS = """
 torchvision.utils 2.0   it is called value_range now
@@ -133,7 +174,16 @@ _ATTRIBUTES_OF_FRAMES = {"ix": Removed((1, 11), "loc takes names and iloc places
 _STILL_THERE = frozenset(
     {"torch.fft"} | {f"torch.{each}" for each in ("eig", "symeig", "lstsq", "solve", "matrix_rank", "qr", "cholesky")}
 )
-BUILTINS_OF_PYTHON_2 = frozenset({"raw_input", "unicode", "xrange"})
+BUILTINS_OF_PYTHON_2 = frozenset(
+    {"basestring", "cmp", "execfile", "file", "long", "raw_input", "reduce", "reload", "unichr", "unicode", "xrange"}
+)
+METHODS_OF_PYTHON_2 = {
+    "has_key": "in",
+    "iteritems": "items()",
+    "iterkeys": "keys()",
+    "itervalues": "values()",
+}
+"""Methods that dictionaries had, each with what has taken its place."""
 
 
 def removed(name: str) -> Removed | None:

@@ -24,6 +24,21 @@ def fails(
     "body",
     [
         pytest.param("print(loss.item())", id="nothing fails"),
+        pytest.param(
+            f"{BATCHES}class Ahead(torch.utils.data.DataLoader):\n    def __iter__(self):\n"
+            "        return queue(super().__iter__())\nahead = iter(Ahead(x))\nahead.next()",
+            id="the iterator of a class of its own",
+        ),
+        pytest.param("it = iter(Frames())\nit.next()", id="the iterator of what is not known"),
+        pytest.param("import numpy as np\nnp.float = float\nprint(np.float)", id="what is put back"),
+        pytest.param(
+            "import numpy as np\nfor name in ('float', 'int'):\n    setattr(np, name, float)\nprint(np.float)",
+            id="what is put back, by a name that is not known",
+        ),
+        pytest.param("import numpy as np\nprint(np.bool)", id="a type that NumPy 2 has again"),
+        pytest.param("import tensorflow.compat.v1 as tf\ntf.Session()", id="what TensorFlow has for old scripts"),
+        pytest.param("table.iteritems()", id="the method of what is not known"),
+        pytest.param("from six.moves import reduce\nreduce(max, [1])", id="a builtin of old that is imported"),
         pytest.param("from torch.utils.serialization import config", id="a module that has come back"),
         pytest.param(
             "class Net(nn.Module):\n    _backend = 'plain'\nprint(Net()._backend)", id="an attribute of an own class"
@@ -133,6 +148,16 @@ def test_nothing_surely_fails(body: str) -> None:
             id="an attribute of a module, first of what is asked",
         ),
         pytest.param("from torch.utils.serialization import load_lua", "load_lua", id="an import of what torch had"),
+        pytest.param("from scipy.misc import imread, imsave", "scipy.misc.imread", id="imports of images"),
+        pytest.param("from itertools import izip", "izip cannot be imported", id="an import of what Python 2 had"),
+        pytest.param("import tensorflow.contrib as contrib", "tensorflow.contrib", id="an import of TensorFlow 1"),
+        pytest.param("counts = {}\ncounts.has_key(1)", "dictionaries have in instead", id="a method of dictionaries"),
+        pytest.param("print(reduce(max, [1]))", "Python 3 has no reduce", id="a builtin of Python 2"),
+        pytest.param(f"{BATCHES}loader.__iter__().next()[0]", "loader.__iter__().next()", id="of an iterator in place"),
+        pytest.param(f"{BATCHES}it = loader.__iter__()\nit.next()", "it.next()", id="of an iterator with a name"),
+        pytest.param(f"{BATCHES}it = enumerate(loader)\nit.next()", "it.next()", id="of an iterator of Python"),
+        pytest.param("it = iter([1, 2])\nit.next()", "it.next()", id="of the iterator of a list"),
+        pytest.param("it = (x for x in [1, 2])\nit.next()", "it.next()", id="of a generator"),
         pytest.param(
             "def look_up(table):\n    return table._backend.Embedding\nlook_up(nn.Embedding(3, 2))",
             "table._backend fails",
@@ -199,6 +224,24 @@ def test_an_old_torch_may_have_it() -> None:
     assert fails("from collections import Mapping", Target((1, 11))) is not None
     assert fails("print(loss[0])", Target(below=(0, 4))) is None
     assert fails("print(loss[0])", Target((1, 0))) is not None
+
+
+def test_types_of_old_numpys_fail_where_torch_is_new() -> None:
+    text = "import numpy as np\nprint(np.zeros(3, dtype=np.float), np.int(3))"
+
+    assert fails(text) is None
+    found = fails(text, Target((2, 13)))
+    assert found is not None
+    assert "numpy.float, numpy.int() fail: they are gone since NumPy 1.24" in found.because
+
+
+def test_a_name_that_is_bound_nowhere() -> None:
+    text = "def main():\n    Tester(loss).test()\nif __name__ == '__main__':\n    x = y = main()\n"
+    found = fails(text)
+
+    assert found is not None
+    assert found.because == "the name Tester is bound nowhere"
+    assert fails(text.replace("    Tester", "    if loss > 1: Tester")) is None
 
 
 VERBOSE = "torch.optim.lr_scheduler.StepLR(optimizer, 3, verbose=True)\n"
