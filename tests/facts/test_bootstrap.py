@@ -55,6 +55,25 @@ def hazards(body: str) -> list[str | None]:
             "goal",
             id="through a function",
         ),
+        *(
+            pytest.param(
+                f"delta = r + 0.9 * q(n) - q(s)\nloss = delta.detach() * a + {squared}\nloss.backward()",
+                "r + 0.9 * q(n)",
+                id=f"an actor and a critic that learn from one difference: {squared}",
+            )
+            for squared in (
+                "delta ** 2",
+                "delta.pow(2).mean()",
+                "torch.square(delta)",
+                "(q(s) - (r + 0.9 * q(n))) ** 2",
+            )
+        ),
+        pytest.param(
+            "loss = (r + 0.9 * q(n) - q(s)).mean()\nloss.backward()", None, id="a difference that is not squared"
+        ),
+        pytest.param(
+            "delta = r + 0.9 * q(n) - s\nloss = delta ** 2\nloss.backward()", None, id="the difference to the data"
+        ),
         pytest.param("loss = F.mse_loss(q(s), r)\nloss.backward()", None, id="a target of the data"),
         pytest.param(
             "goal = target(n).detach()\nloss = F.mse_loss(q(s), goal)\nloss.backward()",

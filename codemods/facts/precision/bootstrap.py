@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.recursion import Answers
 from codemods.dataflow.source import FUNCTIONS, last_name, lasting
-from codemods.dataflow.values import External, Made
+from codemods.dataflow.values import External, Made, library_names
 from codemods.facts.precision.hazards import Hazard
 from codemods.facts.reach import is_model_call, own, project_functions, switches_gradients_off
 from codemods.facts.reaching import targets
@@ -22,7 +22,7 @@ from codemods.library.losses import is_loss_class, is_loss_function, is_regressi
 from codemods.library.operations import operands, operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -98,14 +98,19 @@ def _of_phase(phases: Phases, phase: Phase, results: _Results) -> Hazard | None:
     for module, part in phases.reach.code(phase.module, phase.code or _before(phase)):
         scope = part if isinstance(part, FUNCTIONS) else module.function(part)
         values = _Values(phases, module, scope, results)
+        squared = _squared(phases.reach.flow, scope or module.tree)
         for node, one, other in _regressions(phases, part):
             sides = values.of(one), values.of(other)
             # What a loss is given second is its target: where nothing trains its network, few detach it. Some give it
             # first, which is told from an output by what is picked in it.
             is_first = sides[0].is_bootstrapped and sides[0].is_picked and not sides[1].is_bootstrapped
             is_target = isinstance(node, ast.Call) and (sides[1].is_bootstrapped or is_first)
-            if all(each.of_model for each in sides) and (is_target or any(each.is_target for each in sides)):
-                text = f"{module.code(one if sides[0].is_target or is_first else other)} {_WHAT}"
+            # Actor and critic that share a network learn together, from one difference that has the graph of both.
+            is_shared = node in squared and sides[0].is_bootstrapped is not sides[1].is_bootstrapped
+            is_learned = is_target or is_shared or any(each.is_target for each in sides)
+            if all(each.of_model for each in sides) and is_learned:
+                is_left = sides[0].is_target or is_first or (is_shared and sides[0].is_bootstrapped)
+                text = f"{module.code(one if is_left else other)} {_WHAT}"
                 return Hazard(module, node, text, remedy=_REMEDY, code="bootstrapped-target")
     return None
 
@@ -126,6 +131,21 @@ def _regressions(phases: Phases, part: ast.AST) -> Iterator[tuple[ast.expr, ast.
     for difference in own(part, ast.BinOp):
         if isinstance(difference.op, ast.Sub):
             yield difference, difference.left, difference.right
+
+
+@lasting  # asked for each statement
+def _squared(flow: Flow, part: ast.AST) -> Container[ast.expr]:
+    """What the code squares, or names and squares by that name: ``delta = a - b``, ``delta ** 2``."""
+    found: set[ast.expr] = set()
+    for node in own(part, ast.expr):
+        match node:
+            case ast.BinOp(base, ast.Pow(), ast.Constant(2)):
+                found.add(base)
+            case ast.Call(ast.Attribute(base, "pow" | "square")) if operation(flow, node) is not None:
+                found.add(node.args[0] if node.args and library_names(flow.values(node.func)) else base)
+    names = {each.id for each in found if isinstance(each, ast.Name)}
+    given = (each for each in own(part, ast.Assign) if isinstance(each.targets[0], ast.Name))
+    return found | {each.value for each in given if each.targets[0].id in names}  # type: ignore[attr-defined]
 
 
 @dataclass(eq=False)
