@@ -327,7 +327,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "optimizer-state-used": "The script uses the state of the optimizer, which a fused one keeps on the device.",
         # Tensors from arrays.
         "memory-shared": "The tensor would share its memory with an array that is used elsewhere.",
-        "nothing-to-gain": "There is nothing to gain: one copy, one layer or one trial is all there is.",
+        "nothing-to-gain": "There is nothing to gain: one copy, one layer or one trial is all there is, or it never "
+        "runs.",
         "other-arguments": "The call has arguments that the faster one does not take.",
         "other-result": "The faster call may give another result: other sizes, number formats or order of elements.",
     }

@@ -11,7 +11,13 @@ from codemods.facts.cost.worth import worth
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.models.stepped import given_parameters, stepped
 from codemods.facts.reason import Reason
-from codemods.facts.training.fusing import may_be_scaled, named_form, why_form_unknown, why_not_fused
+from codemods.facts.training.fusing import (
+    may_be_scaled,
+    named_form,
+    why_form_unknown,
+    why_never_stepped,
+    why_not_fused,
+)
 from codemods.library.fused import FORMS, FUSED, TAKES_THE_HOST
 from codemods.library.sources import measured
 
@@ -38,7 +44,8 @@ class FusedOptimizer(Codemod):
         fused form takes no parameters that are on the host. What it steps is not known to be parameters of models. A
         checkpoint is loaded into it: that switches the fused form off again, and a gradient scaler then fails. Its
         state is used, parameters are added later, gradients may be sparse or parameters complex. It steps fewer tensors
-        than it takes to gain. ``RMSprop`` and the others have no fused form on CUDA, and nothing is said of them.
+        than it takes to gain, or never steps. ``RMSprop`` and the others have no fused form on CUDA, and nothing is
+        said of them.
 
     Results:
         ``SGD`` gives the same bits. ``Adam`` and ``AdamW`` round otherwise: after some steps parameters differed by
@@ -58,8 +65,8 @@ class FusedOptimizer(Codemod):
     causes = words(
         """
         captured checkpoint-loaded framework gradients-read moved-later never-pays-back no-cuda no-name not-fusible
-        optimizer-state-used other-accelerator other-precision script-decides unknown-arguments unknown-device
-        unknown-model unknown-optimizer
+        nothing-to-gain optimizer-state-used other-accelerator other-precision script-decides unknown-arguments
+        unknown-device unknown-model unknown-optimizer
         """
     )
     failures = (
@@ -151,6 +158,7 @@ for epoch in range(10):
             few = worth(script).why_few_written(given_parameters(call)) if self.is_weighed else None
             return self.left(module, call, few or found)
         in_vain = worth(script).why_fused_in_vain(found.models) if self.is_weighed else None
+        in_vain = why_never_stepped(script, made) or in_vain
         if in_vain is not None:
             return self.left(module, call, in_vain)
         forms = [FUSED[each] for each in names]

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from probe import script
 
-from codemods.facts.training.fusing import may_be_scaled, named_form, why_form_unknown, why_not_fused
+from codemods.facts.training.fusing import (
+    may_be_scaled,
+    named_form,
+    why_form_unknown,
+    why_never_stepped,
+    why_not_fused,
+)
 
 MADE = (
     "import torch\nfrom torch import nn, optim\nmodel = nn.Linear(1, 2)\noptimizer = optim.Adam(model.parameters())\n"
@@ -125,3 +131,37 @@ def test_which_optimizer_it_is(made: str, form: str | None, code: str) -> None:
 )
 def test_whether_a_scaler_is_there(text: str, *, expected: bool) -> None:
     assert may_be_scaled(script(MADE + text)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "never"),
+    [
+        pytest.param("", True, id="it is only made"),
+        pytest.param(
+            "schedule = optim.lr_scheduler.StepLR(optimizer, 9)\nprint(optimizer)\n", True, id="a schedule has it"
+        ),
+        pytest.param(
+            "schedule = optim.lr_scheduler.StepLR(optimizer, 9)\nschedule.step()\n", True, id="its schedule steps"
+        ),
+        pytest.param("other = optim.SGD(model.parameters())\nother.step()\n", True, id="another one steps"),
+        pytest.param("def show(given):\n    print(given)\nshow(optimizer)\n", True, id="a function that steps nothing"),
+        pytest.param("for x in data:\n    optimizer.step()\n", False, id="it steps"),
+        pytest.param("step = optimizer.step\nstep()\n", False, id="its step has a name"),
+        pytest.param("for each in [optimizer]:\n    each.step()\n", False, id="a list of it steps"),
+        pytest.param("def run(given):\n    given.step()\nrun(optimizer)\n", False, id="a function steps it"),
+        pytest.param("torch.amp.GradScaler('cuda').step(optimizer)\n", False, id="a gradient scaler steps it"),
+        pytest.param("import engine\nengine.fit(model, optimizer)\n", False, id="a library may step it"),
+        pytest.param("import engine\nengine.current().step()\n", False, id="what steps is not known"),
+    ],
+)
+def test_what_nothing_steps(text: str, *, never: bool) -> None:
+    known = script(MADE + text)
+
+    assert (why_never_stepped(known, known.optimizers[0]) is not None) is never
+
+
+def test_whoever_imports_the_module_may_step_it() -> None:
+    known = script("import tools\n", tools=MADE)
+
+    (made,) = known.optimizers
+    assert why_never_stepped(known, made) is None

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of, arguments_of, signature
-from codemods.dataflow.source import last_name, lasting, unparsed
+from codemods.dataflow.source import FUNCTIONS, last_name, lasting, unparsed
 from codemods.dataflow.values import Class, External, Instance, Made, Unknown, library_names
 from codemods.facts.devices.cuda_use import capture
 from codemods.facts.overwritten import names_of, why_overwritten
@@ -34,6 +34,8 @@ _SPARSE_GRAD = "sparse_grad"
 _APEX = "apex."
 _LAYERS_OF_APEX = ("apex.parallel.", "apex.normalization.", "apex.contrib.")
 _ANY = "torch.optim.?"
+_ONLY_KEEPING = ("torch.optim.lr_scheduler.", "builtins.")
+"""What begins the names of what does not step the optimizers that it is given."""
 _HOOK = "gradients-read", "a hook runs with its steps, and may meet gradients that are scaled"
 _USES = {
     "state": ("optimizer-state-used", "its state is used, in which the count of steps would be on the device"),
@@ -184,6 +186,35 @@ def _calls(script: Script) -> Iterator[tuple[Module, ast.Call]]:
     for module in script.modules:
         for call in module.nodes(ast.Call):
             yield module, call
+
+
+def why_never_stepped(script: Script, made: Construction) -> Reason | None:
+    """Nothing steps the optimizer of an entry script, as where a model is only tested; None where something may."""
+    flow = script.flow
+    if made.module not in script.entries:
+        return None  # who imports it may
+    for module in script.modules:
+        for attribute in module.nodes(ast.Attribute):
+            owners = flow.values(attribute.value) if attribute.attr == "step" else ()
+            if any(each == made.value or _is_unread(each) for each in owners):
+                return None
+        for call in module.nodes(ast.Call):
+            if any(made.value in flow.values(each) for each in arguments_of(call)) and _may_step(flow, call):
+                return None
+    return Reason("nothing-to-gain", "nothing steps it")
+
+
+def _is_unread(value: Value) -> bool:
+    """Whether it is neither the project's nor torch's."""
+    return not isinstance(value, Instance) and not value.name.startswith("torch.")
+
+
+def _may_step(flow: Flow, call: ast.Call) -> bool:
+    """Whether what a call runs may step an optimizer that it is given, and is no code of the project."""
+    callees = flow.values(call.func)
+    return not callees or not all(
+        isinstance(each.site, (ast.ClassDef, *FUNCTIONS)) or each.name.startswith(_ONLY_KEEPING) for each in callees
+    )
 
 
 def named_form(script: Script, value: Value) -> str | None:
