@@ -11,6 +11,7 @@ from codemods.dataflow.signatures import signature
 from codemods.dataflow.values import Choice, External, Literal, Made, Plain, Tensor, without_none
 from codemods.facts.loops import module_of
 from codemods.facts.precision.floats import is_of_parameters
+from codemods.facts.unreached import never_runs
 from codemods.library.kinds import Kind, kind
 from codemods.library.losses import is_loss_function
 
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
 
-_REDUCING = words("torch.mean torch.sum")
+_REDUCTIONS = words("max mean median min norm prod std sum var")
+"""Methods and functions of torch that reduce a tensor to one number, if they are told no dimension."""
+_REDUCING = frozenset(f"torch.{each}" for each in _REDUCTIONS)
 _KEEPS_DIMENSIONS = words("abs clone contiguous cpu cuda detach exp log neg sqrt")
 _COMPUTES = words("add div mul sub")
 """Methods whose result has the dimensions of the tensor, if what they are given has none."""
-_KEPT_ON_THE_WAY = words("cpu cuda detach numpy")
+_KEPT_ON_THE_WAY = words("cpu cuda detach item numpy tolist")
 _KEEP_RESULTS = words("staticmethod classmethod no_grad enable_grad inference_mode autocast")
 """Decorators of functions that return what the function does."""
 _BEFORE_REDUCE = dict.fromkeys((f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "NLLLoss2d")), 3)
@@ -260,7 +263,11 @@ class _Numbers:
         if not isinstance(function, ast.FunctionDef) or not names.decorators(function) <= _KEEP_RESULTS:
             return None
         module = self._flow.module_of(function)
-        returns = [each for each in module.nodes(ast.Return) if module.function(each) is function]
+        returns = [
+            each
+            for each in module.nodes(ast.Return)
+            if module.function(each) is function and not never_runs(self._flow, each)
+        ]
         if names.scope_of(function).yields or any(each.value is None for each in returns):
             return None
         where = self._in(module)
@@ -289,7 +296,7 @@ class _Numbers:
         if call.func.attr in _KEEPS_DIMENSIONS:
             return self.holds(call.func.value)
         is_of_tensor = all(isinstance(each, Tensor) for each in self._flow.values(call.func.value))
-        return call.func.attr in {"mean", "sum"} and (is_of_parameter or is_of_tensor)
+        return call.func.attr in _REDUCTIONS and (is_of_parameter or is_of_tensor)
 
     def _reduces(self, callee: Value, call: ast.Call) -> bool:
         """Whether what is called surely returns a single number, as losses do that are not told otherwise."""

@@ -21,6 +21,13 @@ def pair(x):
     return torch.mean(x), x
 def perhaps(x):
     return x.mean() if flag else x
+def likeness(x, y, whole=True):
+    return compared(x, y, whole)
+def compared(x, y, whole):
+    if whole:
+        return torch.mean(x * y)
+    else:
+        return torch.mean(x * y, 1)
 """
 
 
@@ -42,6 +49,10 @@ def is_item(expression: str, before: str = "pass") -> bool:
         ("loss[0]", "loss = F.cross_entropy(x, y)"),
         ("loss[0]", "loss = criterion(x, y) + 0.1 * criterion(y, x)"),
         ("loss[0]", "loss = -criterion(x, y)"),
+        ("loss.tolist()[0]", "loss = criterion(x, y)"),
+        ("largest[0]", "largest = torch.max(x)"),
+        ("torch.rand(3).norm().data[0]", "pass"),
+        ("likeness(x, y).data[0]", "pass"),
         ("loss[0]", "loss = torch.mean(x)"),
         ("loss[0]", "loss = mean(x)"),
         ("loss[0]", "loss = criterion(x, y) + torch.sum(x).mul_(-0.5)"),
@@ -75,6 +86,9 @@ def test_a_tensor_without_dimensions(expression: str, before: str) -> None:
         pytest.param("loss[0]", "loss = nn.MSELoss(**given)(x, y)", id="nor by which names"),
         pytest.param("loss[0]", "loss = criterion(x, y).view(1)", id="it has one dimension"),
         pytest.param("loss[0]", "loss = torch.mean(x, 1)", id="the mean of each row"),
+        pytest.param("loss[0]", "loss = torch.max(x, 0)", id="the largest of each column, and where they are"),
+        pytest.param("loss[0]", "loss = likeness(x, y, whole=False)", id="one for each row, as it is told"),
+        pytest.param("loss[0]", "loss = likeness(x, y)\nlikeness(y, x, False)", id="as it is told elsewhere, perhaps"),
         pytest.param("loss[0]", "loss = torch.mean(x).add(y)", id="a number beside what may have dimensions"),
         pytest.param("loss[0]", "loss = x.mul_(torch.mean(x))", id="in place of what may have dimensions"),
         pytest.param("loss[0]", "loss = library(x)", id="what is not known"),
@@ -100,7 +114,6 @@ def test_a_tensor_without_dimensions(expression: str, before: str) -> None:
         ),
         pytest.param("loss[None]", "loss = criterion(x, y)", id="a new dimension"),
         pytest.param("loss[...]", "loss = criterion(x, y)", id="all of them"),
-        pytest.param("loss.tolist()[0]", "loss = criterion(x, y)", id="a list"),
     ],
 )
 def test_what_may_have_items(expression: str, before: str) -> None:
