@@ -40,9 +40,12 @@ class Reaching:
 
     def given(self, name: ast.Name) -> Sequence[ast.expr] | None:
         """What the name may have been given where it is read; None where not all of that is known."""
-        found = self._reads.get(name, _UNKNOWN)
-        known = [each for each in found if each is not None]
-        return sorted(known, key=lambda each: (each.lineno, each.col_offset)) if len(known) == len(found) else None
+        return None if None in self._reads.get(name, _UNKNOWN) else self.known(name)
+
+    def known(self, name: ast.Name) -> Sequence[ast.expr]:
+        """What is known of what the name may have been given where it is read."""
+        known = [each for each in self._reads.get(name, _UNKNOWN) if each is not None]
+        return sorted(known, key=lambda each: (each.lineno, each.col_offset))
 
     def readers(self, value: ast.expr) -> Sequence[ast.Name]:
         """Where what the expression gave is read, in the order of the text, be it by another name."""

@@ -9,7 +9,7 @@ from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrit
 from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument, Remove, Replace
 from codemods.facts.devices.filled_arrays import filled_arrays
-from codemods.facts.devices.fillings import counted_indices, filled, spelled_arange, spelled_full
+from codemods.facts.devices.fillings import counted_indices, filled, spelled_arange
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from codemods.facts.devices.filled_arrays import FilledArray
     from codemods.facts.devices.fillings import Filled
     from codemods.facts.devices.legacy_fills import LegacyFill
+    from codemods.facts.devices.number_fills import NumberFill
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
 
@@ -41,7 +42,9 @@ class DeviceCtor(Codemod):
         ones. Other numbers are made on the device and cast there.
 
         ``mask = mask.to(x.device)`` below the tensor goes, as does ``if x.is_cuda: mask = mask.cuda()``, where nothing
-        reads it in between: the tensor gets ``device=x.device``.
+        reads it in between: the tensor gets ``device=x.device``. Of ``if use_cuda: mask = mask.cuda()`` it gets
+        ``device="cuda" if use_cuda else "cpu"``. Where another branch gives the name something else, the copy stays,
+        which has nothing to copy then.
 
         A number may be added or multiplied in between: ``(torch.ones(n) * i).to(device)``. The frequencies of an
         embedding are computed on the device as well: ``torch.exp(torch.arange(n) * -0.1).to(x.device)``.
@@ -55,9 +58,10 @@ class DeviceCtor(Codemod):
         where a statement above takes a batch to the same type: ``x = batch.type(Tensor)``. Tensors of NumPy's zeros and
         ones that are copied with ``to(device)`` are filled there as well.
 
-        ``torch.tensor(i / n).to(device)`` becomes ``torch.full((), i / n, device=device)``, where ``i`` is counted by a
-        loop and ``n`` is a number of the script's. ``torch.tensor(numbers).to(device)`` is not meant: it copies the
-        numbers in either form.
+        ``torch.tensor(0.5).to(device)`` becomes ``torch.full((), 0.5, device=device)``, which copies nothing, and
+        ``torch.LongTensor([start] * x.size(0)).to(device)`` likewise. So does ``torch.tensor(i / n).to(device)``, where
+        ``i`` is counted by a loop and ``n`` is a number of the script's. ``torch.tensor([1, 2]).to(device)`` is not
+        meant: it copies the numbers in either form.
 
     When it is left:
         Random numbers: a device has a generator of its own, so that others would be drawn, and the host's would yield
@@ -150,7 +154,10 @@ for _ in range(10):
     def find(self, script: Script) -> Iterator[Finding]:
         """Every tensor of the module that is filled on the host again and again, and copied to a device."""
         found = tuple(filled(script))
+        yield from self._of_names(script, [each for each in found if each.by_name is not None])
         for each in found:
+            if each.by_name is not None:
+                continue
             module = each.transfer.module
             node = each.transfer.call if each.later is None and each.following is None else each.maker
             together = _moved_together(found, each)
@@ -175,6 +182,76 @@ for _ in range(10):
                 yield self.left(array.module, node, changes)
             else:
                 yield self.rewrites(array.module, node, _ARRAY, *changes, promise=Promise.BITWISE)
+
+    def _of_names(self, script: Script, found: Sequence[Filled]) -> Iterator[Finding]:
+        """The tensors that are made under a name, and copied by it below."""
+        for each in found:
+            if each.why_not is not None:
+                yield self.left(each.transfer.module, each.maker, each.why_not)
+        for group in _named_together([each for each in found if each.why_not is None]):
+            module, first = group[0].transfer.module, group[0].maker
+            edits = _edits_of_names(script, group)
+            if isinstance(edits, Reason):
+                yield self.left(module, first, edits)
+            else:
+                promise = Promise.PRECISION if any(each.rounds_otherwise for each in group) else Promise.BITWISE
+                yield self.rewrites(module, first, _MESSAGE, *edits, promise=promise)
+
+
+def _edits_of_names(script: Script, group: Sequence[Filled]) -> list[Edit] | Reason:
+    """``m = torch.ones(n)`` and ``if cuda: m = m.cuda()`` → ``m = torch.ones(n, device="cuda" if cuda else "cpu")``.
+
+    The copy stays where it may be one of something else, too.
+    """
+    module, quote = group[0].transfer.module, script.quote(group[0].transfer.module)
+    edits: list[Edit] = []
+    for each in group:
+        condition = each.by_name.condition if each.by_name is not None else None
+        like = each.like if each.like is not None else None
+        device = _device(script, each.transfer) if like is None else f"{module.code(like)}.device"
+        if condition is not None:
+            device = f"{device} if {module.code(condition.test)} else {quote}cpu{quote}"
+        if "\n" in device:
+            return Reason("not-editable", "the device is written on several lines")
+        edits.append(_on_device(script, each, device))
+    return [*edits, *(_gone(module, each, group) for each in group if _goes(each, group))]
+
+
+def _named_together(found: Sequence[Filled]) -> list[list[Filled]]:
+    """What changes at once: all that one copy copies where it goes, and all that one ``if`` copies, as one of them."""
+    groups: dict[object, list[Filled]] = {}
+    for each in found:
+        move = each.by_name
+        condition = move.condition if move is not None else None
+        key: object = each.maker
+        if _goes(each, found):
+            key = condition if isinstance(condition, ast.If) and _empties(condition, found) else each.transfer
+        groups.setdefault(key, []).append(each)
+    return list(groups.values())
+
+
+def _goes(one: Filled, found: Sequence[Filled]) -> bool:
+    """Whether a copy has nothing left to do: all that it may copy is made on the device, in its number format."""
+    alike = [each for each in found if each.transfer is one.transfer]
+    is_whole = one.by_name is not None and len(alike) == one.by_name.values
+    return is_whole and one.number_format is None and one.like is None
+
+
+def _empties(condition: ast.If, found: Sequence[Filled]) -> bool:
+    """Whether nothing is left under an ``if`` without the copies that go."""
+    gone = [each.by_name.statement for each in found if each.by_name is not None and _goes(each, found)]
+    return all(any(each is one for one in gone) for each in condition.body)
+
+
+def _gone(module: Module, found: Filled, group: Sequence[Filled]) -> Edit:
+    """The copy goes, and the ``if`` around it where nothing is left there."""
+    move = found.by_name
+    condition, statement = (None, None) if move is None else (move.condition, move.statement)
+    if isinstance(condition, ast.If) and _empties(condition, group):
+        return Remove(module, condition, with_heading=True)
+    if statement is not None:
+        return Remove(module, statement, with_heading=True)
+    return Replace(module, condition or found.transfer.call, "{made}", (("made", found.transfer.receiver),))
 
 
 def _moved_together(found: Sequence[Filled], one: Filled) -> Sequence[Filled]:
@@ -245,11 +322,28 @@ def _on_device(script: Script, found: Filled, device: str) -> Edit:
         holes = [(f"number_{i}", each) for i, each in enumerate(found.counted.args)]
         numbers = ", ".join(f"{{{name}}}" for name, _ in holes)
         return Replace(module, maker, f"{arange}({numbers}, device={_escaped(device)})", tuple(holes))
-    full = spelled_full(script, maker) if found.number is not None else None
-    if found.number is None or full is None:
+    if found.numbers is None:
         return AddArgument(module, maker, "device", device)
-    template = f"{full}((), {{number}}, device={_escaped(device)})"
-    return Replace(module, maker, template, (("number", found.number),))
+    return _of_number(module, maker, found.numbers, device)
+
+
+def _of_number(module: Module, maker: ast.Call, fill: NumberFill, device: str) -> Edit:
+    """``torch.tensor([0.5])`` → ``torch.full((1,), 0.5, device=device)``."""
+    holes: list[tuple[str, ast.expr]] = []
+    sizes: list[str] = []
+    for i, each in enumerate(fill.sizes):
+        sizes.append(str(each.value) if isinstance(each, ast.Constant) else f"{{size_{i}}}")
+        holes += [] if isinstance(each, ast.Constant) else [(f"size_{i}", each)]
+    shape = ", ".join(sizes)
+    if not sizes or fill.value is not None:
+        shape = f"({shape},)" if len(sizes) == 1 else f"({shape})"
+    value = ""
+    if fill.value is not None:
+        value, holes = ", {value}", [*holes, ("value", fill.value)]
+    dtype = "" if fill.number_format is None else f", dtype={fill.number_format}"
+    if fill.dtype is not None:
+        dtype, holes = ", dtype={dtype}", [*holes, ("dtype", fill.dtype)]
+    return Replace(module, maker, f"{fill.function}({shape}{value}{dtype}, device={_escaped(device)})", tuple(holes))
 
 
 def _of_legacy(module: Module, legacy: LegacyFill, device: str) -> Edit:

@@ -77,6 +77,25 @@ MADE_THERE = {
         "torch.FloatTensor(8, 1).fill_(1).type_as(x)",
         "torch.ones(8, 1, device=x.device).type_as(x)",
     ),
+    "one number": ("torch.tensor(0.5).to(device)", "torch.full((), 0.5, device=device)"),
+    "nothing, to add to": ("torch.tensor(0.0).to(device)", "torch.zeros((), device=device)"),
+    "an integer of no dimensions": (
+        "torch.tensor(0).float().to(device)",
+        "torch.full((), 0, device=device).float()",
+    ),
+    "one number in a list": ("torch.tensor([1.0]).to(device)", "torch.ones(1, device=device)"),
+    "one number in a list, in its format": (
+        "torch.tensor([[7]], dtype=torch.long).to(device)",
+        "torch.full((1, 1), 7, dtype=torch.long, device=device)",
+    ),
+    "one number in a list, as of old": (
+        "torch.FloatTensor([0.5]).cuda()",
+        'torch.full((1,), 0.5, device="cuda")',
+    ),
+    "a class for each row": (
+        "torch.LongTensor([3] * x.size(0)).to(device)",
+        "torch.full((x.size(0),), 3, dtype=torch.int64, device=device)",
+    ),
     "times a number": (
         "(torch.ones(8) * 5).long().to(device)",
         "(torch.ones(8, device=device) * 5).long()",
@@ -735,7 +754,6 @@ NEXT_SILENT = {
     "the device is bound in between": (
         "    where = x.device\n    y = torch.zeros(2)\n    where = device\n    y = y.to(where)\n"
     ),
-    "the copy has another name": "    z = torch.zeros(2)\n    y = z.to(device)\n",
     "it is copied where a condition holds": "    y = torch.zeros(2)\n    if len(x) > 1:\n        y = y.to(device)\n",
 }
 
@@ -743,6 +761,80 @@ NEXT_SILENT = {
 @pytest.mark.parametrize("body", NEXT_SILENT.values(), ids=NEXT_SILENT)
 def test_what_a_statement_of_its_own_copies_may_be_seen_before(body: str) -> None:
     check_silent(DeviceCtor, in_a_pass(body))
+
+
+BY_NAME = {
+    "under a condition": (
+        "    y = torch.ones(2) * -1\n    if torch.cuda.is_available():\n        y = y.cuda()\n",
+        '    y = torch.ones(2, device="cuda" if torch.cuda.is_available() else "cpu") * -1\n',
+    ),
+    "all that a condition copies": (
+        "    y = torch.zeros(2)\n    z = Variable(torch.ones(2))\n    if OPTIONS.is_cuda:\n"
+        "        y = y.cuda()\n        z = z.cuda()\n    y = y + z\n",
+        '    y = torch.zeros(2, device="cuda" if OPTIONS.is_cuda else "cpu")\n'
+        '    z = Variable(torch.ones(2, device="cuda" if OPTIONS.is_cuda else "cpu"))\n    y = y + z\n',
+    ),
+    "something else stays under the condition": (
+        "    y = torch.zeros(2)\n    if OPTIONS.is_cuda:\n        print(x)\n        y = y.cuda()\n",
+        '    y = torch.zeros(2, device="cuda" if OPTIONS.is_cuda else "cpu")\n'
+        "    if OPTIONS.is_cuda:\n        print(x)\n",
+    ),
+    "in one expression": (
+        "    y = torch.zeros(2)\n    y = y.cuda() if OPTIONS.is_cuda else y\n",
+        '    y = torch.zeros(2, device="cuda" if OPTIONS.is_cuda else "cpu")\n',
+    ),
+    "the copy has another name": (
+        "    z = torch.zeros(2)\n    y = z.to(device)\n",
+        "    z = torch.zeros(2, device=device)\n    y = z\n",
+    ),
+    "the copy is a part of what it is for": (
+        "    z = torch.zeros(2, 4)\n    rows = x.size(0)\n    y = self.a(z.to(x.device)) * rows\n",
+        "    z = torch.zeros(2, 4, device=x.device)\n    rows = x.size(0)\n    y = self.a(z) * rows\n",
+    ),
+    "in each branch": (
+        "    if x.size(0) > 4:\n        y = torch.zeros(2)\n    else:\n        y = torch.tensor([0.5])\n"
+        "    y = y.to(device)\n",
+        "    if x.size(0) > 4:\n        y = torch.zeros(2, device=device)\n    else:\n"
+        "        y = torch.full((1,), 0.5, device=device)\n",
+    ),
+    "the copy is one of something else, too": (
+        "    if x.size(0) > 4:\n        y = x.cpu().sum()\n    else:\n        y = torch.tensor([0.5])\n"
+        "    y = y.to(device)\n",
+        "    if x.size(0) > 4:\n        y = x.cpu().sum()\n    else:\n"
+        "        y = torch.full((1,), 0.5, device=device)\n    y = y.to(device)\n",
+    ),
+    "the copy casts, too": (
+        "    z = torch.zeros(2)\n    y = z.to(x)\n",
+        "    z = torch.zeros(2, device=x.device)\n    y = z.to(x)\n",
+    ),
+}
+OPTIONS = "import argparse\nimport numpy as np\nOPTIONS = argparse.Namespace(is_cuda=torch.cuda.is_available())\n"
+
+
+def with_options(body: str) -> str:
+    return in_a_pass(body).replace("\n\nclass", f"\n{OPTIONS}\nclass", 1)
+
+
+@pytest.mark.parametrize(("before", "after"), BY_NAME.values(), ids=BY_NAME)
+def test_what_is_copied_by_its_name_is_made_there(before: str, after: str) -> None:
+    check_rewrites(DeviceCtor, with_options(before), with_options(after))
+    assert run_script(with_options(before)) == run_script(with_options(after))
+
+
+def test_what_is_drawn_in_another_branch_is_still_copied() -> None:
+    before = (
+        "    if x.size(0) > 4:\n        y = torch.rand(2)\n    else:\n        y = torch.ones(2)\n    y = y.to(device)\n"
+    )
+    result = run(DeviceCtor, in_a_pass(before))
+
+    assert result.after == in_a_pass(before.replace("ones(2)", "ones(2, device=device)"))
+    assert [each.message for each in result.sites if not each.rewrites] == [RANDOM]
+
+
+def test_the_host_is_not_named_where_another_device_is_the_default() -> None:
+    body = BY_NAME["all that a condition copies"][0]
+
+    check_silent(DeviceCtor, with_options(body).replace("\ndata =", '\ntorch.set_default_device("cpu")\ndata =', 1))
 
 
 SHAPED = {
@@ -799,13 +891,15 @@ def before_in_pass(body: str) -> str:
 
 
 def test_what_has_a_shape_is_asked_whether_it_is_on_cuda() -> None:
-    """Options may have a flag of that name, and no shape."""
+    """Options may have a flag of that name, and no device."""
     made = "    n = x.size(1)\n    y = torch.eye(n)[None]\n    if x.is_cuda:\n        y = y.cuda()\n"
     before = in_a_pass(made).replace(" model(x)", " run(model, x)")
     after = before.replace("torch.eye(n)", "torch.eye(n, device=x.device)")
 
     check_rewrites(DeviceCtor, before, after.replace("        if x.is_cuda:\n            y = y.cuda()\n", ""))
-    check_silent(DeviceCtor, before.replace("x.size(1)", "len(x)"))
+    unknown = after.replace("x.size(1)", "len(x)").replace("device=x.device", 'device="cuda" if x.is_cuda else "cpu"')
+    after_that = unknown.replace("        if x.is_cuda:\n            y = y.cuda()\n", "")
+    check_rewrites(DeviceCtor, before.replace("x.size(1)", "len(x)"), after_that)
 
 
 @pytest.mark.parametrize(
@@ -841,7 +935,7 @@ def test_a_class_with_a_size_of_its_own_may_tell_it_as_a_list() -> None:
 
 LATER_LEFT = {
     "noise": ("torch.randn(2)", RANDOM),
-    "filled, as of old, of a list": ("torch.FloatTensor([2]).zero_()", AS_OF_OLD),
+    "filled, as of old, of a list": ("torch.FloatTensor([2, 3]).zero_()", AS_OF_OLD),
     "one element for several": ("torch.zeros(1, 4).expand(8, 4)", LEFT["one element for several"][1]),
 }
 
@@ -852,7 +946,7 @@ def test_what_is_copied_later_is_left_for_the_same_reasons(made: str, because: s
 
 
 def test_the_current_device_may_be_another_one() -> None:
-    code = in_a_pass(LATER["one tensor"][0]) + "    z = torch.tensor([1]).cuda(1)\n"
+    code = in_a_pass(LATER["one tensor"][0]) + "    z = torch.tensor([1, 2]).cuda(1)\n"
     because = (
         f"the copy goes to the current device, and the script names several (line {code.count(chr(10))}): name that of"
         " the other tensor in the constructor if it is the same"
@@ -862,7 +956,6 @@ def test_the_current_device_may_be_another_one() -> None:
 
 
 LATER_SILENT = {
-    "an option of the script, which may have no device": "    y = torch.zeros(2)\n    if OPTIONS.is_cuda:\n        y = y.cuda()\n",
     "it is read on the host": "    y = torch.zeros(2)\n    print(y)\n    if x.is_cuda:\n        y = y.cuda()\n",
     "numbers of NumPy": ("    y = torch.from_numpy(np.eye(3))\n    if x.is_cuda:\n        y = y.cuda()\n"),
     "it is there already": "    y = torch.zeros(2, device=x.device)\n    if x.is_cuda:\n        y = y.cuda()\n",
@@ -871,9 +964,7 @@ LATER_SILENT = {
 
 @pytest.mark.parametrize("body", LATER_SILENT.values(), ids=LATER_SILENT)
 def test_what_is_copied_later_and_needs_no_change_is_not_mentioned(body: str) -> None:
-    options = "import argparse\nimport numpy as np\nOPTIONS = argparse.Namespace(is_cuda=torch.cuda.is_available())\n"
-
-    check_silent(DeviceCtor, in_a_pass(body).replace("\n\nclass", f"\n{options}\nclass", 1))
+    check_silent(DeviceCtor, with_options(body))
 
 
 def test_a_batch_on_the_host_makes_no_copy() -> None:
@@ -932,12 +1023,10 @@ def test_a_filled_number_has_the_bits_of_a_copied_one() -> None:
 
 
 UNCOUNTED = {
-    "a constant": "0.5",
     "what NumPy may have made": "i / scale",
     "what is computed with NumPy": "np.sqrt(i) / 2",
     "what is said to be nothing": "i / self.scale",
     "a tensor": "i / x[0, 0]",
-    "a format of its own": "i / 2, dtype=torch.float64",
 }
 
 
@@ -1135,7 +1224,7 @@ SHOWN = {
 
 @pytest.mark.parametrize(("code", "shown"), SHOWN.values(), ids=SHOWN)
 def test_where_a_last_bit_may_show_it_is_left(code: str, shown: str) -> None:
-    text = EMBEDDING.format(body=f"        t = torch.tensor([0.5]).to(device)\n        y = {code}\n")
+    text = EMBEDDING.format(body=f"        t = torch.tensor([0.5, 2.5]).to(device)\n        y = {code}\n")
     check_leaves(DeviceCtor, text, f"it may round otherwise on the device, which {shown} may show")
 
 

@@ -39,7 +39,7 @@ def test_the_number_format_of_the_copy() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    ["y = torch.zeros(2).to(device)\n", "for _ in range(9):\n    y = torch.tensor([2]).to(device)\n"],
+    ["y = torch.zeros(2).to(device)\n", "for _ in range(9):\n    y = torch.tensor([2, 3]).to(device)\n"],
     ids=["once", "of data"],
 )
 def test_what_is_none(code: str) -> None:

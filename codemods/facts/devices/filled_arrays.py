@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.values import Batch, HostTensor, library_names
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.fillings import (
-    is_integer,
-    is_tensor,
     runs_often,
     why_item,
     why_other_copy,
     why_other_order,
 )
+from codemods.facts.devices.own_numbers import is_integer, is_tensor
 from codemods.facts.loops import place
 from codemods.facts.reason import HERE, Reason
 from codemods.library.fills import fills_array, is_float_type, is_single

@@ -21,10 +21,12 @@ from codemods.dataflow.values import (
     library_names,
     without_none,
 )
-from codemods.facts.data.number_likes import counts as count_in_loops
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.devices.later_moves import later_move, next_move, why_other_device
 from codemods.facts.devices.legacy_fills import legacy_fill
+from codemods.facts.devices.named_moves import named_moves
+from codemods.facts.devices.number_fills import number_fill
+from codemods.facts.devices.own_numbers import is_integer, is_tensor
 from codemods.facts.devices.ranges import may_go_backwards, range_of
 from codemods.facts.devices.rounded import is_continuous, is_inexact, of_number, why_rounding_shows
 from codemods.facts.devices.shapes_asked import has_shape
@@ -43,7 +45,6 @@ from codemods.library.fills import (
     fills,
     is_alike,
     is_legacy,
-    is_of_numbers,
     is_smooth,
     keeps_triangle,
     spaces,
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     from codemods.dataflow.values import Value
     from codemods.facts.devices.later_moves import LaterMove, NextMove
     from codemods.facts.devices.legacy_fills import LegacyFill
+    from codemods.facts.devices.named_moves import NamedMove
+    from codemods.facts.devices.number_fills import NumberFill
     from codemods.facts.devices.rounded import Part
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
@@ -93,15 +96,14 @@ class Filled:
     """The ``range(n)`` whose numbers it holds: ``torch.LongTensor(range(n))``."""
     following: NextMove | None = None
     """The statement of its own that copies it in any case."""
+    by_name: NamedMove | None = None
+    """How it is copied by a name that it is given above, and perhaps others are as well."""
     legacy: LegacyFill | None = None
     """How else it is made where a legacy constructor makes it, which takes no device."""
+    numbers: NumberFill | None = None
+    """How else it is made where its elements are one number: ``torch.tensor([0.5])``."""
     rounds_otherwise: bool = False
     """Whether the device may round the last bit of what is computed on the way otherwise."""
-
-    @property
-    def number(self) -> ast.expr | None:
-        """The number that the tensor without dimensions holds: ``i / n`` of ``torch.tensor(i / n)``."""
-        return self.maker.args[0] if is_of_numbers(self.name) else None
 
     @property
     def number_format(self) -> ast.expr | None:
@@ -122,39 +124,88 @@ def filled(script: Script) -> Iterator[Filled]:
     likened = tuple(likenings(script.flow, script.module))
     copying = {each.call for each in likened}
     for transfer in (*script.transfers, *likened):
-        module, call = transfer.module, transfer.call
         later = later_move(transfer)
-        if module is not script.module or not _moves(transfer) or _stays(script, transfer, later):
+        if later is not None and not _is_surely_tensor(script, transfer, later.other):
+            later = None
+        if transfer.module is not script.module or not _moves(transfer) or _stays(script, transfer, later):
             continue
-        following = next_move(transfer) if later is None else None
-        made, named = (transfer.receiver, None) if later is None else (later.made, later.earlier)
-        made = made if following is None else following.made
-        parts = tuple(_parts_of_chain(script, made, with_numbers=True, named=named, rounds=True))
-        steps = tuple(each for each in parts if isinstance(each, ast.Call))
-        is_rounded = any(map(is_inexact, parts))
-        if not copying.isdisjoint(steps) or (is_rounded and not is_continuous(parts)):
-            continue  # `.type_as(x).to(device)`: the first copy is a site, and there is nothing left for the second one
-        maker = steps[-1] if steps else None
-        name = _name(script, maker) if maker is not None else ""
-        if maker is None or not _is_about(script, name, steps) or not script.may_run(module, call):
-            continue
-        is_there = any(each.arg in {"device", "out"} for each in maker.keywords)
-        is_there = is_there or (transfer.target is not None and _is_format(script, transfer.target))
-        is_there = is_there or _is_made_beside(script, maker)
-        of_item = why_item(script, module, call)
-        if is_there or not (of_item is not None or runs_often(script, module, call)):
-            continue
-        shares = later is not None and later.is_only_compared
-        why_not = of_item or _why_not(
-            script, transfer, name, [each for each in steps if not (shares and _shares(each))]
-        )
-        if later is not None:
-            why_not = why_not or why_other_device(script.flow, transfer)
-        if is_rounded:
-            why_not = why_not or _why_rounding_shows(script, transfer, parts)
-        counted, legacy = range_of(script, name, maker), legacy_fill(script, name, steps)
-        like = _like(script, transfer)
-        yield Filled(transfer, maker, name, steps[:-1], why_not, like, later, counted, following, legacy, is_rounded)
+        for origin in _origins(script, transfer, later):
+            found = _filled(script, transfer, origin, copying)
+            if found is not None:
+                yield found
+
+
+@dataclass(frozen=True, eq=False)
+class _Origin:
+    """What is copied, and how it comes to be there: in the expression that makes it, or by a name."""
+
+    made: ast.expr
+    named: Mapping[str, ast.expr]
+    """What names hold that may stand in the chain."""
+    later: LaterMove | None = None
+    following: NextMove | None = None
+    by_name: NamedMove | None = None
+
+
+def _origins(script: Script, transfer: Transfer, later: LaterMove | None) -> Iterator[_Origin]:
+    following = next_move(transfer) if later is None else None
+    if later is not None:
+        yield _Origin(later.made, later.earlier, later=later)
+    elif following is not None:
+        yield _Origin(following.made, {}, following=following)
+    else:
+        moves = named_moves(script.flow, transfer)
+        for each in moves:
+            if each.condition is None or not (script.default_device or script.default_format):
+                yield _Origin(transfer.receiver, {each.name: each.made}, by_name=each)
+        if not moves:
+            yield _Origin(transfer.receiver, {})
+
+
+def _filled(script: Script, transfer: Transfer, origin: _Origin, copying: set[ast.Call]) -> Filled | None:
+    module, call, later = transfer.module, transfer.call, origin.later
+    parts = tuple(_parts_of_chain(script, origin.made, with_numbers=True, named=origin.named, rounds=True))
+    steps = tuple(each for each in parts if isinstance(each, ast.Call))
+    is_rounded = any(map(is_inexact, parts))
+    if not copying.isdisjoint(steps) or (is_rounded and not is_continuous(parts)):
+        return None  # `.type_as(x).to(device)`: the first copy is a site, and there is nothing left for the second one
+    maker = steps[-1] if steps else None
+    name = _name(script, maker) if maker is not None else ""
+    if maker is None or not _is_about(script, name, steps) or not script.may_run(module, call):
+        return None
+    of_item = why_item(script, module, call)
+    if _is_there(script, transfer, maker) or not (of_item is not None or runs_often(script, module, call)):
+        return None
+    shares = later is not None and later.is_only_compared
+    why_not = of_item or _why_not(script, transfer, name, [each for each in steps if not (shares and _shares(each))])
+    if later is not None:
+        why_not = why_not or why_other_device(script.flow, transfer)
+    if is_rounded:
+        why_not = why_not or _why_rounding_shows(script, transfer, parts)
+    return Filled(
+        transfer,
+        maker,
+        name,
+        steps[:-1],
+        why_not,
+        _like(script, transfer),
+        later,
+        range_of(script, name, maker),
+        origin.following,
+        origin.by_name,
+        legacy_fill(script, name, steps),
+        number_fill(script, name, maker),
+        is_rounded,
+    )
+
+
+def _is_there(script: Script, transfer: Transfer, maker: ast.Call) -> bool:
+    """Whether it is made on a device already, or only its number format changes."""
+    return (
+        any(each.arg in {"device", "out"} for each in maker.keywords)
+        or (transfer.target is not None and _is_format(script, transfer.target))
+        or _is_made_beside(script, maker)
+    )
 
 
 def _why_rounding_shows(script: Script, transfer: Transfer, parts: Sequence[Part]) -> Reason | None:
@@ -357,25 +408,11 @@ def _is_about(script: Script, name: str, steps: tuple[ast.Call, ...]) -> bool:
     """Whether it is a tensor that is filled, and none that is made of data."""
     if range_of(script, name, steps[-1]) is not None:
         return True
+    if number_fill(script, name, steps[-1]) is not None:
+        return True
     if is_legacy(name):
         return any(_method(each) in FILLING or call_draws(script.flow, each) for each in steps)
-    if is_of_numbers(name):
-        return _holds_computed(script, steps[-1])
     return fills(name) or counts(name) or spaces(name) or call_draws(script.flow, steps[-1])
-
-
-def _holds_computed(script: Script, call: ast.Call) -> bool:
-    """Whether it is a tensor of one of Python's numbers that is computed of counted ones: ``torch.tensor(i / n)``.
-
-    A number of NumPy's has a format of its own, which ``torch.full`` would not keep.
-    """
-    given = arguments_of(call)
-    return len(given) == len(call.args) == 1 and isinstance(given[0], ast.BinOp) and _is_counted(script, given[0])
-
-
-def spelled_full(script: Script, call: ast.Call) -> str | None:
-    """How the script writes ``torch.full`` where it makes a tensor; None where no import leads to it."""
-    return _spelled(script, "torch.full", call)
 
 
 def spelled_arange(script: Script, call: ast.Call) -> str | None:
@@ -386,46 +423,6 @@ def spelled_arange(script: Script, call: ast.Call) -> str | None:
 def _spelled(script: Script, name: str, call: ast.Call) -> str | None:
     module = module_of(script.flow, call)
     return script.spelled(module, name, module.statement(call))
-
-
-def _is_counted(script: Script, node: ast.expr) -> bool:
-    """Whether it is a number of Python's own: a constant, one that is counted, or what is computed of such."""
-    match node:
-        case ast.Constant(value):
-            return type(value) in {int, float}
-        case ast.UnaryOp(ast.USub(), operand):
-            return _is_counted(script, operand)
-        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.FloorDiv() | ast.Mod(), right):
-            return _is_counted(script, left) and _is_counted(script, right)
-        case ast.Name() if count_in_loops(script.flow, module_of(script.flow, node), node.id):
-            return True
-        case ast.Attribute() if _is_said_to_be_number(script, node.attr):
-            return True
-    values = script.flow.values(node)
-    is_literal = bool(values) and all(isinstance(each, Literal) and type(each.value) in {int, float} for each in values)
-    return is_literal or is_integer(script, node)
-
-
-def _is_said_to_be_number(script: Script, attribute: str) -> bool:
-    """Whether attributes of the name are only given parameters that are said to be numbers: ``def f(self, n: int)``."""
-    stores = [
-        (module, each)
-        for module in script.modules
-        for each in module.nodes(ast.Attribute)
-        if each.attr == attribute and not isinstance(each.ctx, ast.Load)
-    ]
-    return bool(stores) and all(_is_given_number(module, each) for module, each in stores)
-
-
-def _is_given_number(module: Module, store: ast.Attribute) -> bool:
-    """``self.n = n`` of a parameter ``n: int`` that is given nothing else in its function."""
-    statement, function = module.parent(store), module.function(store)
-    match statement:
-        case ast.Assign([_], ast.Name(name)) if function is not None:
-            said = next((each.annotation for each in signature(function).named if each.arg == name), None)
-            is_bound = any(module.function(each) is function for each in module.stores.get(name, ()))
-            return isinstance(said, ast.Name) and said.id in {"int", "float"} and not is_bound
-    return False
 
 
 def _method(call: ast.Call) -> str:
@@ -445,9 +442,9 @@ def _is_type_of(node: ast.expr | None) -> bool:
 
 
 def _stays(script: Script, transfer: Transfer, later: LaterMove | None) -> bool:
-    """Whether the tensor stays on the host, or is copied where what is asked may be no tensor: ``args.is_cuda``."""
+    """Whether the tensor stays on the host."""
     if later is not None:
-        return not _is_surely_tensor(script, transfer, later.other) or _is_on_host(script, later.other)
+        return _is_on_host(script, later.other)
     return transfer.device.kind is DeviceKind.CPU or _is_on_host(script, _like(script, transfer))
 
 
@@ -490,7 +487,8 @@ def _why_not(script: Script, transfer: Transfer, name: str, steps: Sequence[ast.
 def _why_other_numbers(script: Script, name: str, steps: Sequence[ast.Call]) -> Reason | None:
     """Why other numbers might come out on the device."""
     maker = steps[-1]
-    if is_of_numbers(name) and spelled_full(script, maker) is None:
+    numbers = number_fill(script, name, maker)
+    if numbers is not None and numbers.function is None:
         return Reason("no-name", "torch.full, which fills in the number there, cannot be named here")
     counted = range_of(script, name, maker)
     if counted is not None and spelled_arange(script, maker) is None:
@@ -523,35 +521,11 @@ def _start_and_step(call: ast.Call) -> list[ast.expr]:
     return [*(each for each in given if each is not None), *spread]
 
 
-def is_integer(script: Script, node: ast.expr) -> bool:
-    """Whether it is an integer: a constant, a length, a size, or a sum or product of such."""
-    match node:
-        case ast.Constant(value):
-            return type(value) is int
-        case ast.UnaryOp(ast.USub(), operand):
-            return is_integer(script, operand)
-        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv(), right):
-            return is_integer(script, left) and is_integer(script, right)
-        case ast.Call(ast.Attribute(_, "size" | "dim" | "numel" | "nelement")):
-            return not isinstance(node.func, ast.Attribute) or is_tensor(script, node.func.value)
-        case ast.Call():
-            return any(each.name == "builtins.len" for each in script.flow.values(node.func))
-        case ast.Subscript(ast.Attribute(owner, "shape")):
-            return is_tensor(script, owner)
-    values = script.flow.values(node)
-    return bool(values) and all(isinstance(each, Literal) and type(each.value) is int for each in values)
-
-
-def is_tensor(script: Script, node: ast.expr) -> bool:
-    """Whether it is known to be a tensor."""
-    values = without_none(script.flow.values(node))
-    return bool(values) and all(isinstance(each, Tensor) for each in values)
-
-
 def _why_other_tensor(script: Script, name: str, steps: Sequence[ast.Call]) -> Reason | None:
     """Why what is made may not be made so on a device, or would be another thing there."""
     maker = steps[-1]
-    is_known = range_of(script, name, maker) is not None or legacy_fill(script, name, steps) is not None
+    others = (range_of(script, name, maker), legacy_fill(script, name, steps), number_fill(script, name, maker))
+    is_known = any(each is not None for each in others)
     if is_legacy(name) and not is_known:
         text = "the legacy constructor takes no device:"
         return Reason("other-arguments", text, remedy="write torch.zeros(…) or torch.full(…) with the device")
