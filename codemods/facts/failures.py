@@ -38,6 +38,7 @@ from codemods.facts.reach import own
 from codemods.facts.reaching import reaching
 from codemods.facts.reason import Place, at
 from codemods.facts.target import ASSUMED
+from codemods.facts.training.sole_training import is_sole_training
 from codemods.facts.unbound import is_bound_nowhere, is_whole
 from codemods.library.kinds import RANKS, Kind, always, is_loss, is_parameter, kind
 from codemods.library.removed import (
@@ -586,6 +587,7 @@ class _Course:
             below is not above.test
             and not self._is_entered(module, above)
             and not self._fails_else(module, above, below)
+            and not is_sole_training(self.flow, self.entries, above, is_body=below in above.body)
         )
 
     def _fails_else(self, module: Module, statement: ast.If, below: ast.AST) -> bool:

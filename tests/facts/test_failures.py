@@ -235,6 +235,21 @@ def test_types_of_old_numpys_fail_where_torch_is_new() -> None:
     assert "numpy.float, numpy.int() fail: they are gone since NumPy 1.24" in found.because
 
 
+TRAINS = "def train():\n    loss.backward()\n    print(loss[0])\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("if flag:\n    train()\nelse:\n    print(loss)\n", True, id="it trains or evaluates"),
+        pytest.param("if flag:\n    train()\nelse:\n    loss.backward()\n", False, id="it trains in another way"),
+        pytest.param("if flag:\n    train()\ndef again():\n    train()\nagain()\n", True, id="it does so in any case"),
+    ],
+)
+def test_what_fails_wherever_it_trains(body: str, *, expected: bool) -> None:
+    assert (fails(TRAINS + body) is not None) is expected
+
+
 def test_a_name_that_is_bound_nowhere() -> None:
     text = "def main():\n    Tester(loss).test()\nif __name__ == '__main__':\n    x = y = main()\n"
     found = fails(text)
