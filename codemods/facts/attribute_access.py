@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
-from codemods.dataflow.source import lasting
+from codemods.dataflow.signatures import signature
+from codemods.dataflow.source import FUNCTIONS, lasting
 from codemods.dataflow.values import Instance, Unknown, keys_of, library_names
 from codemods.library.kinds import Kind, kind
 
@@ -29,6 +30,31 @@ class Access:
     """None where it is computed, so that it may be any."""
     given: ast.expr | None = None
     """What it is given; None where it is read, or where that is a part of something."""
+
+
+@lasting
+def are_kin(flow: Flow, one: ast.ClassDef, other: ast.ClassDef) -> bool:
+    """Whether an object may be of both classes: of others that derive from one of them, too."""
+    if one is other:
+        return True
+    classes = (each for module in flow.modules for each in module.nodes(ast.ClassDef))
+    return any({one, other} <= {each, *flow.bases(each)} for each in classes)
+
+
+def owner_of_self(flow: Flow, module: Module, node: ast.expr) -> ast.ClassDef | None:
+    """The class whose object ``self`` is in ``self.x``, where that is the first parameter of its method."""
+    function = module.function(node)
+    if (
+        not isinstance(node, ast.Attribute)
+        or not isinstance(node.value, ast.Name)
+        or not isinstance(function, FUNCTIONS)
+    ):
+        return None
+    class_ = flow.owner(function)
+    is_plain = isinstance(function, ast.FunctionDef) and not function.decorator_list
+    first = signature(function).names[:1]
+    stores = (each for each in module.stores.get(node.value.id, ()) if module.function(each) is function)
+    return class_ if is_plain and tuple(first) == (node.value.id,) and not any(stores) else None
 
 
 @lasting

@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.attribute_access import read_by_name, written_by_name
+from codemods.facts.attribute_access import are_kin, owner_of_self, read_by_name, written_by_name
 
 HEAD = """\
 import operator
@@ -84,3 +84,35 @@ def test_what_is_read_by_its_name(code: str, expected: list[str | None]) -> None
     known = script(HEAD + code)
 
     assert [each.name for each in read_by_name(known.flow, known.module)] == expected
+
+
+KIN = """\
+class A:
+    def read(self):
+        return self.x
+class B:
+    @property
+    def read(self):
+        return self.x
+class C(A, B):
+    pass
+class D:
+    def read(self, other):
+        return other.x
+"""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"), [("A", "A", True), ("A", "C", True), ("A", "B", True), ("A", "D", False)]
+)
+def test_which_classes_an_object_may_be_of(one: str, other: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    known = script(KIN)
+    classes = {each.name: each for each in known.module.nodes(ast.ClassDef)}
+    assert are_kin(known.flow, classes[one], classes[other]) is expected
+
+
+def test_whose_attribute_is_read() -> None:
+    known = script(KIN)
+    reads = [each for each in known.module.nodes(ast.Attribute) if each.attr == "x"]
+    owners = [owner_of_self(known.flow, known.module, each) for each in reads]
+    assert [each.name if each else None for each in owners] == ["A", None, None]

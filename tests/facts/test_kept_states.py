@@ -106,6 +106,48 @@ def test_what_is_kept_inside_of_a_forward(body: str, below: str, expected: list[
     assert inside(body, below) == expected
 
 
+OTHER = """\
+class Other{base}:
+    def __init__(self):
+        self.last = None
+
+    def peek(self{more}):
+        return self.last
+"""
+
+
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        pytest.param(OTHER.format(base="", more=""), [], id="an object of another class reads its own"),
+        pytest.param(OTHER.format(base="(Net)", more=""), [READ], id="of a class that derives from it"),
+        pytest.param(
+            OTHER.format(base="", more="") + "class Both(Other, Net):\n    pass",
+            [READ],
+            id="of one beside it in a class",
+        ),
+        pytest.param(
+            "def peek(self):\n    return self.last\nNet.read = peek", [READ], id="a function that may become a method"
+        ),
+        pytest.param(
+            OTHER.format(base="", more=", net").replace("return", "self = net\n        return"),
+            [READ],
+            id="what is called self is another object",
+        ),
+        pytest.param(
+            OTHER.format(base="", more=", net").replace("return self", "return net"), [READ], id="it is given the model"
+        ),
+        pytest.param(
+            OTHER.format(base="", more="").replace("    def peek", "    @staticmethod\n    def peek"),
+            [READ],
+            id="a function that is given any object",
+        ),
+    ],
+)
+def test_who_reads_an_attribute_of_the_same_name(below: str, expected: list[str]) -> None:
+    assert inside(KEEPS, below) == expected
+
+
 @pytest.mark.parametrize(
     "kept",
     [

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import is_name, lasting, walk
+from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import Literal
+from codemods.facts.attribute_access import are_kin
 from codemods.facts.loops import module_of
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Bindings:
         for where, store in self._stored_attributes.get(attribute, ()):
             is_self = isinstance(store.value, ast.Name) and store.value.id == "self"
             other = _class_around(where, store)
-            if is_self and class_ is not None and other is not None and not self._are_kin(class_, other):
+            if is_self and class_ is not None and other is not None and not are_kin(self._flow, class_, other):
                 continue
             own = is_self and other is class_
             yield where, self.given(where, store) if own else None
@@ -101,14 +102,6 @@ class Bindings:
                 if isinstance(store.ctx, ast.Store):
                     found.setdefault(store.attr, []).append((module, store))
         return found
-
-    @lasting
-    def _are_kin(self, one: ast.ClassDef, other: ast.ClassDef) -> bool:
-        """Whether an object may be of both classes: of others that derive from one of them too."""
-        if one is other:
-            return True
-        classes = (each for module in self._flow.modules for each in module.nodes(ast.ClassDef))
-        return any({one, other} <= {each, *self._flow.bases(each)} for each in classes)
 
     def given(self, module: Module, target: ast.expr) -> ast.expr | None:
         """The expression that an assignment gives to the target, alone or as an item of a tuple."""

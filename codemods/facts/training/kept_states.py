@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names, declared_outer, words
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.values import Container, Method, MovedTensor, SomeTensor, Unknown
-from codemods.facts.attribute_access import Access, read_by_name, written_by_name
+from codemods.facts.attribute_access import Access, are_kin, owner_of_self, read_by_name, written_by_name
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.evaluation_region import Kept
@@ -189,7 +189,18 @@ class KeptStates:
         forwards = self._forwards_that_run(function) if isinstance(function, ast.FunctionDef) else ()
         if not forwards or not self._may_carry(values):
             return None
-        return self._read_elsewhere(forwards, self._reads_of(attribute))
+        class_ = owner_of_self(self._flow, module, target)
+        return self._read_elsewhere(forwards, self._may_read(class_, self._reads_of(attribute)))
+
+    def _may_read(
+        self, class_: ast.ClassDef | None, reads: Sequence[tuple[Module, ast.expr]]
+    ) -> Sequence[tuple[Module, ast.expr]]:
+        """Those of some places that read attributes which may be of an object of the class; None: of any."""
+        if class_ is None:
+            return reads
+        owners = [owner_of_self(self._flow, *each) for each in reads]
+        is_other = [owner is not None and not are_kin(self._flow, class_, owner) for owner in owners]
+        return [each for each, skipped in zip(reads, is_other, strict=True) if not skipped]
 
     def _forward_that_binds(self, module: Module, name: ast.Name) -> FunctionNode | None:
         """The model's own ``forward``, where it binds a name that is not its own: ``global LAST``."""
