@@ -3406,3 +3406,39 @@ def test_a_method_that_is_called_once_runs_once() -> None:
     main = "\n\ndef main(batch):\n    agent = Agent()\n    agent.update(batch)\n\n\nmain(torch.load('batch'))\n"
 
     check_leaves(NoGradEval, OFFERED + main, "it computes a graph that nobody asks for, but only once")
+
+
+CALLED = """\
+import torch
+from torch import nn
+
+net = nn.GRU(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(3, 8, 2, 4):
+    loss = net(x)[0].sum()
+    loss.backward()
+    optimizer.step()
+
+
+def spell(word):
+    return net(word)[0].argmax(2).tolist()
+
+
+print(spell(torch.randn(8, 1, 4)))
+"""
+
+
+def test_a_function_that_is_called_in_several_places_computes_again_and_again() -> None:
+    before = CALLED + "print(spell(torch.randn(9, 1, 4)))\n"
+
+    check_rewrites(NoGradEval, before, before.replace("def spell", "@torch.no_grad()\ndef spell"))
+
+
+def test_a_function_that_is_called_once_is_passed_over_where_its_name_says_nothing() -> None:
+    check_silent(NoGradEval, CALLED)
+
+
+def test_leaves_a_function_that_is_called_in_several_places_for_training() -> None:
+    returned = CALLED.replace("    return net(word)[0].argmax(2).tolist()", "    return net(word)[0]")
+
+    check_silent(NoGradEval, returned + "spell(torch.randn(9, 1, 4)).sum().backward()\n")

@@ -149,7 +149,7 @@ class Evaluations:
         """Whether nothing may train on what models compute in the function, again and again, whatever its name."""
         if function.name in MODULE_METHODS or escape(self._uses.strict.function(function)) is not None:
             return False
-        return not self._flow.callers(function) or any(self._is_repeated(module, each) for each in calls)
+        return len(self._flow.callers(function)) != 1 or any(self._is_repeated(module, each) for each in calls)
 
     def _runs_once(self, module: Module, function: FunctionNode, calls: Sequence[ast.Call]) -> bool:
         """Whether it makes an object, or is called from one place with no loop around any of the models' calls."""
