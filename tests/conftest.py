@@ -66,6 +66,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
             item._id = item._id.parse(f"{item.nodeid}@{mark.args[0]}")
 
 
+def pytest_runtest_call() -> None:
+    """Has the small scripts of tests computed in one thread: tests run beside each other and would wait for cores."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What is checked in tests is not remembered among what the user checks."""
