@@ -133,6 +133,9 @@ def _failure(
     ]
     if not found or (target.known is None and all(each.since > ASSUMED for _, each in found)):
         return _failure_of_all(flow, module, entries, target, unreadable)
+    scripts = _importing(flow, module, entries)
+    if any(_is_spared(each, [node for _, node in found], flow, module, target) for each in scripts):
+        return _failure_of_all(flow, module, entries, target, unreadable)
     subjects: dict[str, dict[str, None]] = {}
     for _, each in found:
         subjects.setdefault(each.what, {})[each.subject] = None
@@ -153,12 +156,21 @@ def _failure_of_all(
     unreadable: tuple[tuple[str, str], ...],
 ) -> Failure | None:
     """How the first script fails that imports the module, where all of them do: what is changed in it helps none."""
-    if module in entries:
-        return None
-    scripts = [each for each in entries if each in flow.together(module, (each,))]
+    scripts = _importing(flow, module, entries)
     found = [_failure(flow, each, entries, target, unreadable) for each in scripts]
     first = next(iter(found), None)
     return None if first is None or None in found else replace(first, node=None)
+
+
+def _importing(flow: Flow, module: Module, entries: Collection[Module]) -> list[Module]:
+    """The scripts that import the module; none of a script."""
+    return [] if module in entries else [each for each in entries if each in flow.together(module, (each,))]
+
+
+def _is_spared(script: Module, broken: Iterable[_Broken], flow: Flow, module: Module, target: Target) -> bool:
+    """Whether the script may run without what fails in a module: another one calls it."""
+    course = _Course(flow, (script,), target, flow.together(script, (script,)), is_by_choice=True)
+    return not any(course.surely_runs(module, each.node) for each in broken)
 
 
 def _told(subjects: list[str], what: str) -> str:
@@ -534,6 +546,8 @@ class _Course:
     target: Target
     loaded: Collection[Module] | None = None
     """The modules whose own code runs; None where all are taken to."""
+    is_by_choice: bool = False
+    """Whether a call that may run one of several functions is taken to run each of them."""
 
     def surely_runs(self, module: Module, node: ast.AST) -> bool:
         """Whether the node is evaluated, whichever arms of conditions are taken."""
@@ -564,7 +578,8 @@ class _Course:
 
         Of a module that is imported, what is asked is whether it is of use to those who choose what is in it.
         """
-        called = without_none(self.flow.values(call.func)) if self.loaded is not None else ()
+        is_open = self.is_by_choice or self.loaded is None
+        called = () if is_open else without_none(self.flow.values(call.func))
         return len({self.flow.run_by(each) or each for each in called}) <= 1
 
     def _stopped(self, module: Module, node: ast.AST) -> tuple[ast.AST | None, ast.AST]:

@@ -323,6 +323,26 @@ def test_a_module_that_only_scripts_import_that_fail() -> None:
     assert failure(known.flow, other, (train, other), UNKNOWN) is None
 
 
+def test_what_one_of_two_scripts_runs_in_a_module() -> None:
+    tools = "def show(loss):\n    for i in xrange(3):\n        print(i)\ndef count():\n    return 3\n"
+    known = script(
+        "import tools\ntools.count()\n",
+        tools=tools,
+        plot="import tools\ntools.show(1)\n",
+        again="import tools\ntools.show(2)\n",
+    )
+    train, tool, plot, again = (
+        next(each for each in known.modules if each.path == f"{name}.py")
+        for name in ("train", "tools", "plot", "again")
+    )
+
+    assert failure(known.flow, tool, (train,), UNKNOWN) is None
+    assert failure(known.flow, tool, (train, plot), UNKNOWN) is None
+    assert failure(known.flow, plot, (train, plot), UNKNOWN) is not None
+    assert failure(known.flow, train, (train, plot), UNKNOWN) is None
+    assert failure(known.flow, tool, (plot, again), UNKNOWN) is not None
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [("x.cuda(async=True)", True), ("x.cuda(async == 1)", False), ("async def f(): pass", False)],
