@@ -232,6 +232,17 @@ def test_a_network_may_have_many_rows(text: str, tmp_path: Path) -> None:
     assert site("compile", text, tmp_path).rewrites
 
 
+def test_a_narrow_recurrent_layer_mixes_rows_although_it_does_not_count(tmp_path: Path) -> None:
+    recurrent = ranking(256, "self.layers(self.steps(self.users(x))[0])")
+    recurrent = recurrent.replace("self.known = known", "self.known, self.steps = known, nn.GRU(width, 64)", 1)
+
+    assert site(
+        "amp",
+        recurrent.replace("Linear(width, width)", "Linear(64, 64), nn.Linear(64, 256), nn.Linear(256, 64)"),
+        tmp_path,
+    ).rewrites
+
+
 def acting(layers: str, states: str = "env.observation_space.shape[0]", more: str = "", package: str = "gym") -> str:
     """A script that trains a network on CUDA to act in an environment."""
     return f"""\

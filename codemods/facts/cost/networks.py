@@ -79,6 +79,8 @@ class Sizes:
     """How often a layer is called in a forward pass, at the most; None where other code multiplies, too."""
     is_acting: bool = False
     """Whether spaces of gym say how wide it is: then its parameters and widths are upper bounds."""
+    mixes_rows: bool = False
+    """Whether layers compute from several rows of a sample together, as attention does: it has many, then."""
 
     @property
     def width(self) -> int | None:
@@ -141,14 +143,9 @@ class Sizes:
         if forms & {Per.PIXEL, Per.MORE}:
             return None
         rows = MOST_STEPS if self.is_acting and batch is None else MOST_ROWS
-        if batch is not None and not self._mixes_rows:
+        if batch is not None and not self.mixes_rows:
             rows = min(rows, max(MOST_STORED, batch * MOST_OF_SAMPLE))
         return 2 * rows * self.uses * sum(each.count * each.weights.products for each in self.parts)
-
-    @property
-    def _mixes_rows(self) -> bool:
-        """Whether layers compute from several rows of a sample together, as attention does: it has many, then."""
-        return any(each.weights.per in {Per.ITEM, Per.STEP} and each.weights.products for each in self.parts)
 
     def _products(self, image: tuple[int, int, int]) -> int:
         """Multiplications for an image: convolutions at its full size, linear layers for all rows that there may be.
@@ -295,7 +292,8 @@ class Networks:
         for class_ in classes:
             found_uses = self._calls.most(class_)
             uses = uses * found_uses if uses is not None and found_uses is not None else None
-        return Sizes(total, tuple(parts), uses=uses, is_acting=is_acting)
+        mixes_rows = any(each.weights.per in {Per.ITEM, Per.STEP} and each.weights.products for each in parts)
+        return Sizes(total, tuple(parts), uses=uses, is_acting=is_acting, mixes_rows=mixes_rows)
 
     def _may_hold_more(self, built: Built) -> bool:
         """Whether it is a layer that is not seen to be given its sizes, or an attribute is not known and may be one."""
