@@ -253,8 +253,9 @@ class Script:
 
     @cached_property
     def iterations(self) -> tuple[TrainingIteration, ...]:
-        """The training iterations, in the order of their first backward."""
-        return tuple(each for each in self.whole.iterations.all if each.module in self.modules)
+        """The training iterations, in the order of their first backward; not those of another script beside it."""
+        found = (each for each in self.whole.iterations.all if each.module in self.modules)
+        return tuple(each for each in found if self.runs(each.module, each.owner))
 
     @cached_property
     def backwards(self) -> tuple[tuple[Module, ast.Call], ...]:

@@ -12,6 +12,7 @@ from codemods.dataflow.source import Module
 from codemods.editing.apply import apply
 from codemods.facts.script import Script, Whole
 from codemods.facts.target import UNKNOWN, Target
+from codemods.rules.compile import Compile
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.no_grad_eval import NoGradEval
@@ -239,6 +240,32 @@ def test_a_module_that_only_tries_its_layers_out_when_it_is_run() -> None:
     script = Script(modules[2], tuple(modules), (modules[0], modules[2]), UNKNOWN, Whole.of(modules))
 
     assert list(CudnnBenchmark().sites(script)) == []
+
+
+def test_a_model_that_only_another_script_trains_is_not_compiled_where_it_is_tested() -> None:
+    training = (
+        "from library import open_data\n"
+        + _TRAIN.split("net = make_net()", maxsplit=1)[0]
+        + textwrap.dedent("""\
+        def load():
+            return open_data()
+
+
+        def main():
+            net = make_net()
+            loader = DataLoader(load(), batch_size=64)
+            train_one_epoch(net, loader, torch.optim.SGD(net.parameters(), lr=0.1))
+
+
+        if __name__ == "__main__":
+            main()
+    """)
+    )
+    testing = "from model import make_net\nfrom training import load\n\nnet = make_net()\nprint(net(load()))\n"
+
+    assert _project(Compile, train=testing, training=training) == {}
+    trained = testing.replace("import load", "import load, main") + "main()\n"
+    assert _project(Compile, train=trained, training=training) == {"train": ["net.compile()"]}
 
 
 def test_an_optimizer_of_another_module_looks_at_gradients() -> None:

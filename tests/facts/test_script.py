@@ -129,6 +129,35 @@ def test_code_under_the_main_guard_of_a_module_that_is_imported_does_not_run() -
     assert not known.runs(other, names["B"])
 
 
+TRAINING = """\
+import torch
+from torch import nn
+def build():
+    return nn.Linear(1, 2).cuda()
+def train(model, batches):
+    for x in batches:
+        model(x).sum().backward()
+"""
+GUARDED = "if __name__ == '__main__':\n    train(build(), torch.ones(3, 1).cuda())\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        pytest.param(
+            "from other import build\nbuild()(torch.ones(1).cuda())\n", 0, id="the script only builds its model"
+        ),
+        pytest.param("from other import build, train\ntrain(build(), data)\n", 1, id="the script trains"),
+        pytest.param("import other\n", 0, id="the module is only imported"),
+    ],
+)
+def test_the_training_of_another_script_that_is_imported(text: str, count: int) -> None:
+    known = script(text, other=TRAINING + GUARDED)
+
+    assert len(known.iterations) == count
+    assert len(known.trained_models) == count
+
+
 READ = "\nfor (x,) in loader:\n    x.cuda()\n"
 
 
