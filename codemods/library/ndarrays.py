@@ -47,10 +47,14 @@ COMPUTE = words(
 """Functions that make new arrays of arrays; of a tensor they make a tensor."""
 REPEATING = words("repeat tile")
 """Functions that make new arrays of their first argument, in its number format; the others say how often."""
-GIVE_FLOATS = words("exp log log1p log2 log10 expm1 sqrt sin cos tanh")
+GIVE_FLOATS = words("exp log log1p log2 log10 expm1 sqrt sin cos tanh mean std var")
 """Those whose results are floats, also of integers."""
+ORDER = words("argsort argpartition flatnonzero")
+"""Functions that make new arrays of indices of arrays, which have an axis: those of a single number, too."""
 FROM_FILES = words("load loadtxt genfromtxt fromfile")
 """Functions that read arrays from files, as 64-bit numbers where nothing else is asked for, and ``load``."""
+HIERARCHICAL = ("h5py.File",)
+"""Files whose parts are read as arrays: ``file["x"][:]``, and ``np.array(file["x"])``."""
 READERS = words(
     """
     cv2.imread cv2.imdecode imageio.imread imageio.v2.imread imageio.v3.imread matplotlib.image.imread
@@ -68,6 +72,8 @@ READERS_OF_PARTS = {
 VIEWS = words("asarray ascontiguousarray squeeze expand_dims reshape transpose moveaxis swapaxes ravel")
 """The same memory as the argument where that is possible."""
 VIEW_METHODS = words("reshape transpose squeeze ravel swapaxes")
+NEED_AXES = words("ravel expand_dims moveaxis swapaxes")
+"""Those that give a single number an axis, or fail for one."""
 LAID_OUT = words("ravel ascontiguousarray flatten copy repeat")
 """Their results have no gaps, whatever they are given."""
 NEW_METHODS = words("copy flatten repeat clip cumsum")

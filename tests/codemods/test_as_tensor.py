@@ -198,6 +198,51 @@ FORMS = {
         "    table = np.zeros((9, 2), dtype=np.int64)\n    x = torch.as_tensor(table[np.random.randint(9, size=4)])\n",
     ),
 }
+FORMS |= {
+    "a quotient, which is no integer": (
+        "    x = torch.FloatTensor(np.array(eval('[1, 2]')) / 255)\n",
+        "    x = torch.as_tensor(np.array(eval('[1, 2]')) / 255, dtype=torch.float32)\n",
+    ),
+    "integers in an order that is drawn": (
+        "    rows = np.arange(8)\n    x = torch.LongTensor(rows[np.random.permutation(8)[:4]])\n",
+        "    rows = np.arange(8)\n    x = torch.as_tensor(rows[np.random.permutation(8)[:4]], dtype=torch.int64)\n",
+    ),
+    "axes in another order": (
+        "    image = np.zeros((2, 3, 4), dtype=np.uint8)\n    x = torch.Tensor(image.transpose(2, 0, 1))\n",
+        "    image = np.zeros((2, 3, 4), dtype=np.uint8)\n"
+        "    x = torch.as_tensor(image.transpose(2, 0, 1), dtype=torch.float32)\n",
+    ),
+}
+STORED = """\
+class Stored(Dataset):
+    def __init__(self, path):
+        self.path = path
+        self.rows = np.load(path)
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        with h5py.File(self.path) as file:
+            data = np.array(file[str(index)])
+        x = torch.Tensor(data)
+        y = torch.LongTensor(self.rows[index])
+        return x, y
+
+
+for x, y in DataLoader(Stored("a"), 4):
+    print(x, y)
+"""
+
+
+def test_what_is_read_from_a_file_is_no_size_where_nothing_fills_the_tensor() -> None:
+    before = HEAD.replace("import numpy", "import h5py\nimport numpy", 1) + STORED
+    after = before.replace("torch.Tensor(data)", "torch.as_tensor(data, dtype=torch.float32)")
+    after = after.replace("LongTensor(self.rows[index])", "as_tensor(self.rows[index], dtype=torch.int64)")
+
+    check_rewrites(AsTensor, before, after)
+    filled = before.replace("        return x", "        y.fill_(1)\n        return x").replace("torch.Tensor", "list")
+    check_leaves(AsTensor, filled, may_be_size("self.rows[index]", "int64"))
 
 
 @pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS)

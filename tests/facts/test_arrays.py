@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from codemods.facts.data.array_values import Array
 
 HEAD = """\
+import h5py
 import numpy as np
 import pandas as pd
 import torch
@@ -78,6 +79,8 @@ def test_what_is_an_array(expression: str, format_: str | None) -> None:
         pytest.param("maker(3)", id="one of two functions"),
         pytest.param("pd.read_csv('x')", id="a table"),
         pytest.param("np.repeat(torch.zeros(3), 2)", id="a tensor repeated"),
+        pytest.param("np.argsort(torch.zeros(3))", id="a tensor sorts itself"),
+        pytest.param("h5py.File('x')['a']['b']", id="a group or a data set of a file"),
         pytest.param("np.repeat(choose(), 2)", id="something repeated that may have such a method"),
     ],
 )
@@ -141,6 +144,31 @@ def test_whether_its_memory_is_new(expression: str, is_new: bool) -> None:  # no
         ("np.asarray(choose()).squeeze()", "has_axes", False),
         ("np.squeeze(a)", "has_axes", False),
         ("np.ravel(a)", "has_axes", True),
+        ("np.asarray(choose()).transpose(2, 0, 1)", "has_axes", True),
+        ("np.asarray(choose()).transpose((1, 0))[0]", "has_axes", True),
+        ("np.asarray(choose()).transpose(*size)", "has_axes", False),
+        ("np.asarray(choose()).transpose(size)", "has_axes", False),
+        ("a[0].transpose()", "has_axes", True),
+        ("np.expand_dims(np.asarray(choose()), 0)", "has_axes", True),
+        ("np.swapaxes(np.asarray(choose()), 0, 1)", "has_axes", True),
+        ("np.asarray(choose()).swapaxes(0, 1)", "has_axes", True),
+        ("np.transpose(np.asarray(choose()))", "has_axes", False),
+        ("np.random.permutation(size)[:2]", "has_axes", True),
+        ("a[np.random.permutation(4)[:2]]", "is_new", True),
+        ("np.argsort(b)", "has_axes", True),
+        ("np.argpartition(b, size)[:2]", "has_axes", True),
+        ("a[0] / 255", "is_float", True),
+        ("np.asarray(choose()) / 2", "is_float", True),
+        ("np.asarray(choose()) * 0.5", "is_float", True),
+        ("a * 2", "is_float", True),
+        ("np.asarray(choose()) * 2", "is_float", False),
+        ("np.asarray(choose()) // 2", "is_float", False),
+        ("np.asarray(choose()).mean()", "is_float", True),
+        ("np.asarray(choose()).max()", "is_float", False),
+        ("np.array(h5py.File('x')['a'])", "is_read", True),
+        ("np.array(h5py.File('x')['a'])", "has_axes", False),
+        ("h5py.File('x')['a'][:]", "has_axes", True),
+        ("h5py.File('x')['a'][0, 2:]", "is_read", True),
         ("a[0]", "has_axes", True),
         ("a[np.random.randint(4, size=size)]", "has_axes", True),
         ("a[1:][0]", "has_axes", True),

@@ -14,6 +14,7 @@ from codemods.library.ndarrays import (
     CONSTANTS,
     CONSTRUCTORS,
     FORMATS,
+    NEED_AXES,
     RANDOM_FLOATS,
     RANDOM_OTHERS,
     READERS_OF_PARTS,
@@ -105,6 +106,11 @@ def is_number(flow: Flow, node: ast.expr) -> bool:
     )
 
 
+def is_float(node: ast.expr) -> bool:
+    """Whether it is a float that is written out."""
+    return isinstance(node, ast.Constant) and type(node.value) is float
+
+
 def format_of(flow: Flow, node: ast.expr) -> str | None:
     """The number format that a ``dtype`` argument names: ``np.float32``, ``'float32'``, ``torch.float``."""
     for value in flow.values(node):
@@ -173,3 +179,24 @@ def _written_sizes(shape: ast.expr) -> int:
         case ast.BinOp(left, ast.Add(), right):
             return _written_sizes(left) + _written_sizes(right)
     return 0
+
+
+def orders_axes(call: ast.Call) -> bool:
+    """Whether it is ``a.transpose(2, 0, 1)``, which fails for another number of axes."""
+    is_transpose = isinstance(call.func, ast.Attribute) and call.func.attr == "transpose"
+    given = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], ast.Tuple) else call.args
+    return is_transpose and len(given) > 1 and not any(isinstance(each, ast.Starred) for each in given)
+
+
+def gives_axes(method: str, arguments: list[ast.expr]) -> bool:
+    """Whether what a method returns is surely no single number: ``a.ravel()``, ``a.reshape(-1, 1)``."""
+    if method != "reshape":
+        return method in NEED_AXES
+    is_unpacked = any(isinstance(each, ast.Starred) for each in arguments)
+    sizes = [_as_number(each) for each in arguments]
+    return not is_unpacked and (len(sizes) > 1 or (len(sizes) == 1 and not is_no_shape(sizes[0])))
+
+
+def _as_number(size: ast.expr) -> ast.expr:
+    """``1`` of ``-1``."""
+    return size.operand if isinstance(size, ast.UnaryOp) else size

@@ -75,3 +75,8 @@ def all_dense(arrays: Iterable[Array | None]) -> bool:
 def any_axes(arrays: Iterable[Array | None]) -> bool:
     """Whether one of them has one dimension or more for certain."""
     return any(each is not None and each.has_axes for each in arrays)
+
+
+def any_floats(arrays: Iterable[Array | None]) -> bool:
+    """Whether one of them has floats for certain."""
+    return any(each is not None and (each.is_float or (each.format or "").startswith("float")) for each in arrays)

@@ -11,18 +11,20 @@ from codemods.facts.data.array_sources import (
     drawn,
     from_file,
     given_format,
+    gives_axes,
     is_archive,
+    is_float,
     is_frame,
     is_image,
-    is_no_shape,
     is_number,
     is_of,
     is_vector_environment,
     joins_arrays,
     least_axes,
+    orders_axes,
     recording,
 )
-from codemods.facts.data.array_values import Array, all_dense, any_axes, any_of, computed, is_laid_out, same_float
+from codemods.facts.data.array_values import Array, all_dense, any_floats, any_of, computed, is_laid_out, same_float
 from codemods.facts.data.bindings import Bindings, is_empty, item_of
 from codemods.facts.loops import module_of
 from codemods.library.ndarrays import (
@@ -34,8 +36,11 @@ from codemods.library.ndarrays import (
     FROM_FILES,
     GENERATORS,
     GIVE_FLOATS,
+    HIERARCHICAL,
     METHODS,
+    NEED_AXES,
     NEW_METHODS,
+    ORDER,
     RANDOM_FLOATS,
     RANDOM_OTHERS,
     READERS,
@@ -88,8 +93,8 @@ class Arrays:
         match node:
             case ast.Call():
                 return self._call(module, node)
-            case ast.BinOp(left, _, right):
-                return self._computed(module, left, right)
+            case ast.BinOp():
+                return self._computed(module, node)
             case ast.UnaryOp(ast.USub(), operand):
                 inner = self.array(module, operand)
                 return None if inner is None else inner._replace(is_new=True, owner=None, is_locked=False)
@@ -124,6 +129,8 @@ class Arrays:
             return None
         if name in FROM_FILES:
             return from_file(self._flow, name, call)
+        if name == "random.permutation":
+            return Array(is_new=True, has_axes=True, is_dense=True)  # of a number, or of whatever has rows
         if name in RANDOM_FLOATS or name in RANDOM_OTHERS:
             return drawn(self._flow, name, call)
         if not call.args:
@@ -139,7 +146,7 @@ class Arrays:
             default = inner.format if name == "array" and inner is not None else None
             axes = name not in {"array", "full"} or self._is_list(module, call.args[0])
             axes = axes or (name == "array" and inner is not None and inner.has_axes)
-            is_read = inner is not None and inner.is_read
+            is_read = (inner is not None and inner.is_read) or is_of(self._flow, call.args[0], HIERARCHICAL)
             given = given_format(self._flow, call, CONSTRUCTORS[name], default)
             axes = axes or is_image(self._flow, call.args[0])
             several = name == "array" and inner is not None and inner.has_several_axes
@@ -162,6 +169,9 @@ class Arrays:
             # Whatever says how often: ``np.tile(a, [n, 1])``.
             repeated = self.array(module, call.args[0])
             return None if repeated is None else computed(repeated.format, [repeated])
+        if name in ORDER:
+            is_array = self.array(module, call.args[0]) is not None
+            return Array(is_new=True, has_axes=True, is_dense=True) if is_array else None
         arrays = [self.array(module, each) for each in call.args if not isinstance(each, ast.Constant)]
         if name == "asarray" and arrays == [None]:
             # An array, whatever it is given: perhaps in the memory of that.
@@ -173,7 +183,7 @@ class Arrays:
         (viewed,) = arrays if name in VIEWS and len(arrays) == 1 else (None,)
         if viewed is None:
             return None
-        axes = viewed.has_axes and name != "squeeze"
+        axes = (viewed.has_axes and name != "squeeze") or name in NEED_AXES
         return viewed._replace(has_axes=axes, is_dense=is_laid_out(name, viewed), has_several_axes=False)
 
     def _result(self, call: ast.Call, index: int | None = None, of: _Of | None = None) -> Array | None:
@@ -252,25 +262,30 @@ class Arrays:
             given = given_format(self._flow, call, 0, None)
             return None if kept else computed(given, [inner])
         if func.attr in REDUCING and not any(each.arg in {"dtype", "out"} for each in call.keywords):
-            return Array(same_float([inner]), is_new=True, is_dense=True)
+            floats = func.attr in GIVE_FLOATS or any_floats([inner])
+            return Array(same_float([inner]), is_new=True, is_dense=True, is_float=floats)
         is_dense = is_laid_out(func.attr, inner)
         if func.attr in VIEW_METHODS:
-            axes = _gives_axes(func.attr, call.args)
-            return inner._replace(has_axes=axes, is_dense=is_dense, has_several_axes=False)
+            several = orders_axes(call)
+            axes = several or gives_axes(func.attr, call.args) or (func.attr == "transpose" and inner.has_axes)
+            return inner._replace(has_axes=axes, is_dense=is_dense, has_several_axes=several)
         return inner._replace(is_new=True, owner=None, is_dense=True, is_locked=False, has_several_axes=False)
 
     # Operators, items, names.
 
-    def _computed(self, module: Module, left: ast.expr, right: ast.expr) -> Array | None:
+    def _computed(self, module: Module, node: ast.BinOp) -> Array | None:
+        left, right = node.left, node.right
         one, other = self.array(module, left), self.array(module, right)
         if one is None and other is None:
             return None
-        for node, known in ((left, one), (right, other)):
-            if known is None and not is_number(self._flow, node):
+        for each, known in ((left, one), (right, other)):
+            if known is None and not is_number(self._flow, each):
                 return None  # of an array and a tensor, PyTorch makes a tensor
         # A Python number keeps the format of floats; that of integers may change.
-        both = [each for node, each in ((left, one), (right, other)) if not isinstance(node, ast.Constant)]
-        return computed(same_float(both), [one, other])._replace(has_axes=any_axes([one, other]))
+        both = [known for each, known in ((left, one), (right, other)) if not isinstance(each, ast.Constant)]
+        floats = isinstance(node.op, ast.Div) or any_floats([one, other]) or any(map(is_float, (left, right)))
+        several = any(known is not None and known.has_several_axes for known in (one, other))
+        return computed(same_float(both), [one, other])._replace(is_float=floats, has_several_axes=several)
 
     def _is_list(self, module: Module, node: ast.expr) -> bool:
         """Whether it is a list or a tuple for certain, and no array."""
@@ -286,11 +301,14 @@ class Arrays:
                 return part
         if isinstance(index, ast.Constant) and isinstance(index.value, str) and is_archive(self._flow, module, value):
             return Array(is_new=True, is_dense=True, is_read=True)
+        parts = index.elts if isinstance(index, ast.Tuple) else []
+        is_slice = any(isinstance(each, ast.Slice) for each in (index, *parts))
+        if is_slice and is_of(self._flow, value, HIERARCHICAL):
+            return Array(is_new=True, has_axes=True, is_dense=True, is_read=True)
         inner = self.array(module, value)
         if inner is None:
             self._note_item(module, value)
             return None
-        parts = index.elts if isinstance(index, ast.Tuple) else []
         if any(self._is_several(module, each) for each in parts or [index]):
             return inner._replace(owner=None, is_new=True, has_axes=True, is_dense=not parts, has_several_axes=False)
         is_gap = (isinstance(index, ast.Slice) and index.step is not None) or any(
@@ -299,8 +317,7 @@ class Arrays:
         is_dense = inner.is_dense and not is_gap
         owner = None if inner.is_new else inner.owner or value
         # A slice keeps its axis, whatever else is asked for; a number takes one away, an array puts its own there.
-        axes = any(isinstance(each, ast.Slice) for each in (index, *parts))
-        axes = axes or (inner.has_several_axes and self._selects_rows(module, index))
+        axes = is_slice or (inner.has_several_axes and self._selects_rows(module, index))
         several = inner.has_several_axes and isinstance(index, ast.Slice)
         return inner._replace(owner=owner, has_axes=axes, is_dense=is_dense, has_several_axes=several)
 
@@ -475,17 +492,3 @@ def _is_self(node: ast.expr) -> bool:
 def _method_name(node: ast.expr) -> str:
     is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     return node.func.attr if is_method else ""  # type: ignore[attr-defined]
-
-
-def _gives_axes(method: str, arguments: list[ast.expr]) -> bool:
-    """Whether what a method returns is surely no single number: ``a.ravel()``, ``a.reshape(-1, 1)``."""
-    if method != "reshape":
-        return method == "ravel"
-    is_unpacked = any(isinstance(each, ast.Starred) for each in arguments)
-    sizes = [_as_number(each) for each in arguments]
-    return not is_unpacked and (len(sizes) > 1 or (len(sizes) == 1 and not is_no_shape(sizes[0])))
-
-
-def _as_number(size: ast.expr) -> ast.expr:
-    """``1`` of ``-1``."""
-    return size.operand if isinstance(size, ast.UnaryOp) else size
