@@ -52,7 +52,8 @@ class DeferSync(Codemod):
         on the device lets the host run ahead, as does a list of tensors, or a tensor on the device whose items are set
         (``losses[k] = loss.item()``). Sums and lists may be items of a dictionary that the function has to itself
         (``stats["loss"] += loss.item()``). Where few passes read a list and then empty it (``losses = []``), they make
-        numbers of it. What is computed before it is kept, ``losses.append(loss.item() * len(x))``, is computed there.
+        numbers of it; where each epoch appends to one list, each makes numbers of what it has appended. What is
+        computed before it is kept, ``losses.append(loss.item() * len(x))``, is computed there.
         Floats are added in 64 bits, as Python adds them. A count that copies what it adds to the host,
         ``correct += hits.cpu().sum()``, waits just so, and is a tensor without the copy, too: the copy goes, as it does
         where the number of such a sum is read. A loop within the iteration, such as one over all parameters for the
@@ -243,7 +244,9 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
             for each in kept.readings
         ]
         edits += [*_without_copies(kept), *_read_inside(total, *_ITEMS)]
-        if total.is_read_after:
+        if kept.goes_on:
+            edits += _of_this_run(kept)
+        elif total.is_read_after:
             edits.append(Insert(total.module, total.loop, _converted(total, *_ITEMS), "after"))
         promise = Promise.PRECISION if kept.rounds_otherwise else Promise.BITWISE
         return self.rewrites(total.module, node, _KEPT, *edits, promise=promise)
@@ -281,6 +284,14 @@ def _there(kept: DeferredTensor) -> Iterator[Edit]:
         yield copies[0]
     elif copies:
         yield Insert(total.module, total.loop, f"{total.name} = {total.name}.cpu()", "after")
+
+
+def _of_this_run(kept: DeferredList) -> Iterator[Edit]:
+    """``losses[len_losses:] = [each.item() for each in losses[len_losses:]]``, where earlier runs appended, too."""
+    module, loop, name = kept.total.module, kept.total.loop, kept.total.written
+    last = f"{name}[{kept.mark}:]"
+    yield Insert(module, loop, f"{kept.mark} = len({name})", "before")
+    yield Insert(module, loop, f"{last} = {last.join(_ITEMS)}", "after")
 
 
 def _without_copies(kept: Deferral) -> Iterator[Edit]:

@@ -210,11 +210,6 @@ LEFT = {
         function('d = {"loss": 0.0}', LOSS[0] + '\nif i % 3 == 0:\n    d["loss"] = best(i)', "return d"),
         "'d['loss']' is not known to start from a number that is written out (line 22)",
     ),
-    "a list that goes on over epochs": (
-        epochs('d = {"all": []}', "print(epoch)", KEPT[0], 'print(d["all"])'),
-        "'d['all']' is not known to be a new list before each run of the loop (line 17):"
-        " append to one, and extend this by it",
-    ),
     "a list that something else has": (
         function('d = {"all": []}\nlog.append(d["all"])', KEPT[0], "return d"),
         "other code may have 'd['all']' already (line 15)",

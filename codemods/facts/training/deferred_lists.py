@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import last_name, unparsed, walk
+from codemods.dataflow.placement import is_pythons_own
+from codemods.dataflow.source import LOOPS, last_name, unparsed, walk
 from codemods.dataflow.values import Literal, library_names
 from codemods.facts.models.local_steps import writes_into
 from codemods.facts.numbers import is_without_dimensions
@@ -18,12 +21,21 @@ from codemods.facts.training.totals import Held, appended
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
     from codemods.facts.devices.readings import Reading
 
 _STATIC = frozenset({"reduce-overhead", "max-autotune"})
 """Modes in which code that torch compiles writes its results into the same memory each time."""
 
 _COUNTING = frozenset({"builtins.range", "tqdm.trange", "tqdm.auto.trange", "itertools.count", "itertools.cycle"})
+_READING = frozenset(
+    {
+        *(f"builtins.{each}" for each in ("len", "sum", "min", "max", "print", "sorted", "str", "list", "tuple")),
+        *(f"numpy.{each}" for each in ("mean", "average", "median", "std", "sum", "min", "max", "array", "save")),
+    }
+)
+"""What only looks at a list."""
 _LENGTHS = frozenset({"len", "size"})
 _COMPUTED = (ast.BinOp, ast.UnaryOp)
 _FAR = 10**5
@@ -139,7 +151,37 @@ class DeferredList(Deferral):
         for each in total.used_inside:
             if not self._is_emptied_after(each):
                 return needed(total.module, each, f"'{total.name}' is used in the loop", "use it after the loop")
-        return total.why_no_list() or self._why_other_list()
+        new = self._why_shared_by_runs() if total.goes_on else total.why_no_list()
+        return new or self._why_other_list()
+
+    @cached_property
+    def goes_on(self) -> bool:
+        """Whether several runs of the loop append to one list: what the earlier ones appended is numbers already."""
+        return self.total.goes_on and self.total.is_read_after
+
+    @cached_property
+    def mark(self) -> str:
+        """A name for how long the list is before a run of the loop."""
+        return "len_" + re.sub(r"\W+", "_", self.total.name).strip("_")
+
+    def _why_shared_by_runs(self) -> Reason | None:
+        """Why several runs of the loop may not append to one list, where each makes numbers of what it has appended."""
+        total, module = self.total, self.total.module
+        shared = total.why_shared()
+        if shared is not None or not self.goes_on:
+            return shared
+        if total.used_inside:
+            return total.why_no_list()
+        if self.mark in module.text or not is_pythons_own(module, "len", total.loop):
+            text = (
+                f"'{total.name}' goes on from one run of the loop to the next, and 'len' or '{self.mark}' has a meaning"
+            )
+            return Reason("no-name", text)
+        repeated = {one for each in module.ancestors(total.loop) if isinstance(each, LOOPS) for one in walk(each)}
+        for each in total.uses:
+            if each not in total.inside and each in repeated and not _is_only_read(self.flow, module, each):
+                return total.seen(each, f"other code may have '{total.name}' already")
+        return None
 
     def _why_other_list(self) -> Reason | None:
         """Why what the loop appends to may hold numbers already: another list that it goes on with."""
@@ -191,6 +233,23 @@ class DeferredList(Deferral):
             and len(numbers) == len(values)
             and all(isinstance(each, int) and each <= _FAR for each in numbers)
         )
+
+
+def _is_only_read(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether nothing keeps a list: items are taken of it, it is shown, or one number is computed of all."""
+    match module.parent(node):
+        case ast.Subscript(value, ctx=ast.Load()):
+            return value is node
+        case ast.Call(func, arguments) if node in arguments:
+            called = library_names(flow.values(func))
+            return bool(called) and called <= _READING
+        case ast.For(iter=iterated) | ast.comprehension(iter=iterated):
+            return iterated is node
+        case ast.If(test) | ast.IfExp(test):
+            return test is node
+        case ast.FormattedValue() | ast.UnaryOp(ast.Not()):
+            return True
+    return False
 
 
 def _empties(statement: ast.stmt, name: str) -> bool:

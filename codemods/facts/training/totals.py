@@ -225,6 +225,15 @@ class Total:
         if self._followed(converts=True).get(self.loop) != frozenset({held}):
             text = f"'{self.name}' is not known to be a new {thing} before each run of the loop ({HERE}):"
             return Reason("unknown-number", text, (at(self.module, self.loop),), remedy)
+        return self.why_shared(held)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is a list that is new before the first run of the loop, and to which each run appends."""
+        return self._followed(converts=True).get(self.loop) == frozenset({Held.LIST, Held.FLOAT})
+
+    def why_shared(self, held: Held = Held.LIST) -> Reason | None:
+        """Why other code may have the new list, or tensor, before the loop does anything with it."""
         for each in self.uses:
             if each not in self.inside and self._may_be(each, self._states) == frozenset({held}):
                 return self.seen(each, f"other code may have '{self.name}' already")

@@ -216,8 +216,17 @@ class ItemTotal(Total):
             text = f"'{self.name}' is not known to be a new list before each run of the loop ({HERE}):"
             remedy = "append to one, and extend this by it"
             return Reason("unknown-number", text, (at(self.module, self.loop),), remedy)
+        return self.why_shared()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is a list that is new before the first run of the loop, and to which each run appends."""
+        return self.starts == {Held.LIST} and self._outermost(self.dictionary.started) is not self.loop
+
+    def why_shared(self, held: Held = Held.LIST) -> Reason | None:  # noqa: ARG002 - no tensor is one of an item
+        """Why other code may have the new list before the loop does anything with it."""
         for each in self.uses:
-            if self._is_before(each, since):
+            if self._is_before(each, self.dictionary.started):
                 return self.seen(each, f"other code may have '{self.name}' already")
         return None
 
@@ -249,9 +258,13 @@ class ItemTotal(Total):
         """Where the tensor may be read because an exception has left the loop before its number was asked for."""
         for above in self.module.ancestors(self.loop):
             if isinstance(above, ast.Try) and any(self.loop in walk(each) for each in above.body):
-                fine = {one for each in (*above.body, *above.orelse) for one in walk(each)}
+                fine = {one for each in (*above.body, *above.orelse) for one in walk(each)} if not self.goes_on else ()
                 last = {one for each in above.finalbody for one in walk(each)}
-                yield from (each for each in self.uses if each in last or (above.handlers and each not in fine))
+                yield from (
+                    each
+                    for each in self.uses
+                    if each in last or (above.handlers and each not in fine and each not in self.inside)
+                )
 
     def why_told_apart(self, flow: Flow) -> Reason | None:
         """Why it would show that a sum of floats, to which nothing was added yet, is 0.0 and no longer 0."""
