@@ -310,7 +310,9 @@ class _Iteration:
             return DeferredCopy(self._flow, total, readings)
         by_name = [named(self._flow, self.loop, each) for each in readings]
         given = {each.read: each.given for each in by_name if each is not None and each.total == total.name}
-        return (DeferredList if appended(total.additions[0]) else Deferral)(self._flow, total, readings, named=given)
+        if appended(total.additions[0]):
+            return DeferredList(self._flow, total, readings, named=given, script=self.script)
+        return Deferral(self._flow, total, readings, named=given)
 
     def _why_not(self, deferral: Deferral) -> Reason | None:
         """What speaks against one of them."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import is_pythons_own
-from codemods.dataflow.source import LOOPS, last_name, unparsed, walk
-from codemods.dataflow.values import Literal, library_names
+from codemods.dataflow.source import LOOPS, unparsed, walk
+from codemods.dataflow.values import library_names
 from codemods.facts.models.local_steps import writes_into
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.precision.floats import content
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.pass_counts import is_short
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.sums import Deferral, is_integer, needed
 from codemods.facts.training.totals import Held, appended
@@ -24,11 +26,11 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.devices.readings import Reading
+    from codemods.facts.script import Script
 
 _STATIC = frozenset({"reduce-overhead", "max-autotune"})
 """Modes in which code that torch compiles writes its results into the same memory each time."""
 
-_COUNTING = frozenset({"builtins.range", "tqdm.trange", "tqdm.auto.trange", "itertools.count", "itertools.cycle"})
 _READING = frozenset(
     {
         *(f"builtins.{each}" for each in ("len", "sum", "min", "max", "print", "sorted", "str", "list", "tuple")),
@@ -36,14 +38,16 @@ _READING = frozenset(
     }
 )
 """What only looks at a list."""
-_LENGTHS = frozenset({"len", "size"})
 _COMPUTED = (ast.BinOp, ast.UnaryOp)
 _FAR = 10**5
 """Tensors of which each takes a block of 512 bytes: 51 MB."""
 
 
+@dataclass(frozen=True, eq=False)
 class DeferredList(Deferral):
     """A list of what the device computes, which can hold tensors while the loop runs."""
+
+    script: Script = field(kw_only=True)
 
     def why_not(self) -> Reason | None:
         """Why the list has to hold numbers of Python's in each pass, or would not hold the same."""
@@ -211,28 +215,10 @@ class DeferredList(Deferral):
     def _why_long(self) -> Reason | None:
         """Why the tensors may take much memory of the device: a loop that counts far, or that ends by a condition."""
         loop = self.total.loop
-        calls = [each for each in walk(loop.iter) if isinstance(each, ast.Call)] if isinstance(loop, ast.For) else []
-        counting = [each for each in calls if library_names(self.flow.values(each.func)) & _COUNTING]
-        if isinstance(loop, ast.For) and all(map(self._is_short, counting)):
+        if is_short(self.script, self.total.module, loop, _FAR):
             return None
         text = f"the loop may have very many passes ({HERE}), and each tensor takes 512 bytes of the device:"
         return Reason("grows-long", text, (at(self.total.module, loop),), remedy="append every so many iterations")
-
-    def _is_short(self, counting: ast.Call) -> bool:
-        """Whether a loop surely counts not far: to a small number, or to the length of data."""
-        return bool(counting.args) and all(map(self._is_small, counting.args))
-
-    def _is_small(self, node: ast.expr) -> bool:
-        measured = (each for each in walk(node) if isinstance(each, ast.Call))
-        if any(last_name(each.func) in _LENGTHS for each in measured):
-            return True
-        values = self.flow.values(node)
-        numbers = [each.value for each in values if isinstance(each, Literal)]
-        return (
-            bool(values)
-            and len(numbers) == len(values)
-            and all(isinstance(each, int) and each <= _FAR for each in numbers)
-        )
 
 
 def _is_only_read(flow: Flow, module: Module, node: ast.expr) -> bool:
