@@ -56,8 +56,8 @@ class Amp(Codemod):
         It cannot pay, as far as the script shows: no layer is wider than 64, or an iteration computes at most 10
         billion operations that 16 bits could speed up; of images or sequences of any size, convolutions no wider than
         64 take at most 100,000 multiplications at each position; a model is given one observation of an environment at
-        a time, ``model(state.unsqueeze(0))``. Casting then takes longer than it saves; ``--select amp`` does it all the
-        same.
+        a time, ``model(state.unsqueeze(0))``; recurrent layers run step by step in a loop of Python's. Casting then
+        takes longer than it saves; ``--select amp`` does it all the same.
 
     Results:
         Losses agree to about 1 %. Checkpoints of the model stay as they are; the scaler's state is saved beside the

@@ -243,6 +243,37 @@ def test_a_narrow_recurrent_layer_mixes_rows_although_it_does_not_count(tmp_path
     ).rewrites
 
 
+STEPS = """\
+class Steps(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.cell, self.out = nn.GRUCell(width, width), nn.Linear(width, 10)
+
+    def forward(self, x):
+        state = torch.zeros_like(x[0])
+        for row in x:
+            state = self.cell(row, state)
+        return self.out(state)
+
+
+"""
+
+
+def test_recurrent_layers_that_a_loop_of_python_runs(tmp_path: Path) -> None:
+    text = trained("Steps(int(input()))", "read()").replace("\nmodel =", f"{STEPS}model =")
+    beside = text.replace("model(images)", "model(large(images))").replace(
+        "optimizer =", "large = Net(int(input())).cuda()\noptimizer ="
+    )
+
+    alone, with_another = (site("amp", each, tmp_path) for each in (text, beside))
+
+    assert alone.message == (
+        "its recurrent layers run step by step in a loop of Python's: launching them takes longer than they compute"
+    )
+    assert alone.code == "never-pays-back"
+    assert with_another.rewrites
+
+
 def acting(layers: str, states: str = "env.observation_space.shape[0]", more: str = "", package: str = "gym") -> str:
     """A script that trains a network on CUDA to act in an environment."""
     return f"""\

@@ -39,9 +39,16 @@ _METHODS = frozenset({"matmul", "bmm", "mm", "mv", "inner", "baddbmm", "addbmm",
 _REPEATS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.GeneratorExp)
 _PARTS = words("children named_children modules named_modules parameters named_parameters buffers named_buffers")
 """Methods of a model that go over what it is made of."""
-_LOOKING = words("len int float str bool isinstance print range round min max hasattr type")
-"""Python's functions that run nothing of what they are given."""
-_SHAPING = words("view reshape expand repeat permute transpose unsqueeze squeeze size narrow chunk split unflatten")
+_LOOKING = frozenset(
+    f"builtins.{name}" for name in words("len int float str bool isinstance print range round min max hasattr type")
+) | frozenset(f"torch.{name}" for name in words("zeros ones empty full rand randn arange"))
+"""Functions that run nothing of what they are given."""
+_SHAPING = words(
+    """
+    view reshape expand repeat permute transpose unsqueeze squeeze size narrow chunk split unflatten
+    new new_zeros new_ones new_empty new_full
+    """
+)
 """Methods of tensors that are given sizes."""
 
 
@@ -55,7 +62,7 @@ class LayerCalls:
     def most(self, class_: ast.ClassDef) -> int | None:
         """How often a layer that the class keeps is called in a forward pass; None where other code multiplies."""
         calls: dict[str, int] = {}
-        repeated: set[str] = set()
+        again: set[str] = set()
         for method in self._methods(class_):
             if self._computes_more(method, {method}):
                 return None
@@ -63,7 +70,7 @@ class LayerCalls:
                 if isinstance(node, _REPEATS):
                     if not _is_over_layers(node):
                         return None
-                    repeated.update(_repeated(node))
+                    again.update(ast.unparse(each.func) for each in repeated(node))
                 if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("self."):
                     name = ast.unparse(node.func)
                     is_model = any(kind(self._flow, each) is Kind.MODEL for each in self._flow.values(node.func))
@@ -71,7 +78,7 @@ class LayerCalls:
         weighty = {
             name: count for name, count in calls.items() if not self._is_empty(class_, name.removeprefix("self."))
         }
-        is_shared = any(weighty.get(name) for name in repeated)
+        is_shared = any(weighty.get(name) for name in again)
         return None if is_shared else max([1, *weighty.values()])
 
     def may_run(self, class_: ast.ClassDef, name: str) -> bool:
@@ -131,7 +138,7 @@ class LayerCalls:
                 return above.func is not node
             case ast.Call(function):
                 names = {each.name for each in self._flow.values(function)}
-                return function is not node and bool(names) and names <= {f"builtins.{each}" for each in _LOOKING}
+                return function is not node and bool(names) and names <= _LOOKING
         return False
 
     def _computes_more(self, function: Callee, seen: set[ast.AST]) -> bool:
@@ -164,14 +171,14 @@ class LayerCalls:
         return is_unseen or any(each in _MULTIPLIES or each.partition(".")[0] not in _HARMLESS for each in names)
 
 
-def _repeated(loop: ast.AST) -> Iterator[str]:
-    """What a loop over layers calls each time, and does not choose by what it goes over."""
+def repeated(loop: ast.AST) -> Iterator[ast.Call]:
+    """The calls that a loop makes each time of the same, and does not choose by what it goes over."""
     chosen = _targets(loop)
     for node in walk(loop):
         if isinstance(node, ast.Call) and chosen.isdisjoint(
             each.id for each in walk(node.func) if isinstance(each, ast.Name)
         ):
-            yield ast.unparse(node.func)
+            yield node
 
 
 def _targets(loop: ast.AST) -> set[str]:

@@ -13,6 +13,7 @@ from codemods.facts.cost.constants import Constants
 from codemods.facts.cost.lengths import Lengths
 from codemods.facts.cost.networks import Networks
 from codemods.facts.cost.one_at_a_time import sees_one_at_a_time
+from codemods.facts.cost.steps_by_hand import steps_by_hand
 from codemods.facts.precision.tf32 import only_looks_up
 from codemods.facts.reason import Reason
 from codemods.facts.training.iterations import EventKind
@@ -46,6 +47,12 @@ _LOOKED_UP = Reason(_CODE, "its model only looks up rows of a table: there is li
 _ONE = Reason(
     _CODE,
     "its model is given one observation of an environment at a time: launching operations takes longer than they do",
+    remedy=_WHATEVER,
+)
+
+_BY_STEPS = Reason(
+    _CODE,
+    "its recurrent layers run step by step in a loop of Python's: launching them takes longer than they compute",
     remedy=_WHATEVER,
 )
 
@@ -127,7 +134,10 @@ class Worth:
         if trained and all(map(self._is_one_narrow_layer, trained)):
             text = f"its model is one linear layer of at most {NARROW} columns: casting takes longer than that saves"
             return Reason(_CODE, text, remedy=_WHATEVER)
-        found = [self._in_16_bits(each) for each in trained]
+        at_once = [each for each in trained if not steps_by_hand(self.script, each)]
+        if trained and not at_once:
+            return _BY_STEPS
+        found = [self._in_16_bits(each) for each in at_once]
         known = [each for each in found if each is not None]
         if not known or len(known) < len(found):
             return None
