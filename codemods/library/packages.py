@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 import re
 
+from codemods.dataflow.names import words
+
 
 class Trait(enum.Enum):
     """What is true of everything in a package."""
@@ -132,3 +134,31 @@ def steps_arrays(name: str) -> bool:
 def wraps_environments(name: str) -> bool:
     """Whether the class of that name wraps environments of any number."""
     return name.startswith(("gym.wrappers.", "gymnasium.wrappers."))
+
+
+_ENVIRONMENTS = frozenset({"gym.make", "gymnasium.make"})
+_WRAPPERS = words(
+    """
+    AtariPreprocessing ClipAction FlattenObservation GrayScaleObservation Monitor NormalizeObservation NormalizeReward
+    RecordEpisodeStatistics RecordVideo RescaleAction ResizeObservation TimeLimit TransformReward
+    """
+)
+
+
+def makes_environment(name: str) -> bool:
+    """Whether the function of that name makes one environment of gym."""
+    return name in _ENVIRONMENTS
+
+
+def keeps_observations(name: str) -> bool:
+    """Whether the wrapper of that name observes arrays where what it wraps does."""
+    return wraps_environments(name) and name.rpartition(".")[2] in _WRAPPERS
+
+
+_ADAPTERS = words("ActionWrapper RewardWrapper")
+
+
+def adapts_environments(name: str) -> bool:
+    """Whether classes derived from that of the name change what is done in an environment, or its rewards, alone."""
+    package, _, last = name.rpartition(".")
+    return package.partition(".")[0] in {"gym", "gymnasium"} and last in _ADAPTERS

@@ -235,6 +235,44 @@ for x, y in DataLoader(Stored("a"), 4):
 """
 
 
+AGENT = """\
+import gym
+import numpy as np
+import torch
+
+
+class Agent:
+    def act(self, state):
+        state = torch.FloatTensor(state).unsqueeze(0)
+        return int(state.sum() > 0)
+
+
+def run():
+    env = gym.make("CartPole-v1")
+    agent = Agent()
+    print(env.observation_space.shape[0])
+    for _ in range(9):
+        state = env.reset()
+        done, states = False, []
+        while not done:
+            states.append(state)
+            state, reward, done, _ = env.step(agent.act(state))
+        print(torch.tensor(states, dtype=torch.float32).mean())
+
+
+run()
+"""
+
+
+def test_an_environment_of_gym_hands_out_arrays_where_their_sizes_are_asked_for() -> None:
+    after = AGENT.replace("FloatTensor(state)", "as_tensor(state, dtype=torch.float32)")
+    after = after.replace("tensor(states,", "as_tensor(np.array(states, dtype=np.float64),")
+
+    check_rewrites(AsTensor, AGENT, after)
+    counted = AGENT.replace("shape[0]", "n").replace("tensor(states, dtype=torch.float32)", "zeros(1)")
+    check_leaves(AsTensor, counted, f"{NOT_KNOWN}: that depends on env.reset() (line 17)")
+
+
 def test_what_is_read_from_a_file_is_no_size_where_nothing_fills_the_tensor() -> None:
     before = HEAD.replace("import numpy", "import h5py\nimport numpy", 1) + STORED
     after = before.replace("torch.Tensor(data)", "torch.as_tensor(data, dtype=torch.float32)")

@@ -15,14 +15,12 @@ from codemods.facts.data.array_sources import (
     is_frame,
     is_image,
     is_number,
-    is_vector_environment,
     joins_arrays,
     least_axes,
 )
 from codemods.facts.data.array_values import Array
 
 HEAD = """\
-import gymnasium as gym
 import math
 import numpy as np
 import pandas as pd
@@ -30,7 +28,6 @@ import torch
 from PIL import Image
 frame = pd.read_csv("rows.csv")
 image = Image.open("one.png")
-envs = gym.vector.SyncVectorEnv([make])
 x = torch.zeros(3)
 """
 
@@ -71,22 +68,6 @@ def test_tables_and_images(text: str, expected: str) -> None:
 )
 def test_archives(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
     assert is_archive(*last(text)) is expected  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("envs", True, id="several environments"),
-        pytest.param("gym.wrappers.RecordEpisodeStatistics(envs)", True, id="wrapped"),
-        pytest.param("gym.make('CartPole-v1')", False, id="one"),
-        pytest.param("gym.wrappers.RecordVideo(gym.make('CartPole-v1'))", False, id="one that is wrapped"),
-    ],
-)
-def test_environments_that_step_together(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
-    flow, _, node = last(text)
-    (value,) = flow.values(node)  # type: ignore[attr-defined]
-
-    assert is_vector_environment(flow, value) is expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import argument_of
-from codemods.dataflow.values import NONE, NOTHING, Choice, External, Literal, Made, Plain, without_none
+from codemods.dataflow.values import NONE, Choice, External, Literal, Made, Plain, without_none
 from codemods.facts.data.array_values import Array
 from codemods.library.ndarrays import (
     ALIASES,
@@ -19,12 +18,10 @@ from codemods.library.ndarrays import (
     RANDOM_OTHERS,
     READERS_OF_PARTS,
 )
-from codemods.library.packages import steps_arrays, wraps_environments
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
-    from codemods.dataflow.values import Value, Values
 
 
 def is_of(flow: Flow, node: ast.expr, packages: str | tuple[str, ...]) -> bool:
@@ -71,23 +68,6 @@ def joins_arrays(flow: Flow, function: ast.expr) -> bool:
     """Whether it is a function of NumPy's that joins whatever it is given to a new array."""
     names = {each.name for each in flow.values(function)}
     return bool(names) and names <= {f"numpy.{each}" for each in CONSTRUCTORS.keys() - {"array", "full", "arange"}}
-
-
-def is_vector_environment(flow: Flow, value: Value | None) -> bool:
-    """Whether it is several environments that step together, perhaps wrapped: what they hand out has an axis."""
-    return value is not None and all(
-        isinstance(each, Made)
-        and isinstance(each.site, ast.Call)
-        and (steps_arrays(each.name) or (wraps_environments(each.name) and bool(_wrapped(flow, each))))
-        for each in closure([value], lambda each: _wrapped(flow, each))
-    )
-
-
-def _wrapped(flow: Flow, value: Value) -> Values:
-    """The environments that another one wraps."""
-    if steps_arrays(value.name) or not isinstance(value.site, ast.Call) or not value.site.args:
-        return NOTHING
-    return flow.values(value.site.args[0])
 
 
 def is_number(flow: Flow, node: ast.expr) -> bool:

@@ -18,7 +18,6 @@ from codemods.facts.data.array_sources import (
     is_image,
     is_number,
     is_of,
-    is_vector_environment,
     joins_arrays,
     least_axes,
     orders_axes,
@@ -26,6 +25,7 @@ from codemods.facts.data.array_sources import (
 )
 from codemods.facts.data.array_values import Array, all_dense, any_floats, any_of, computed, is_laid_out, same_float
 from codemods.facts.data.bindings import Bindings, is_empty, item_of
+from codemods.facts.data.environments import is_vector_environment, observes_arrays
 from codemods.facts.loops import module_of
 from codemods.library.ndarrays import (
     COMPUTE,
@@ -121,6 +121,8 @@ class Arrays:
                 return Array(None, is_new=True, has_axes=True, is_dense=True, is_read=True)
             if isinstance(callee, (Function, Method)) and isinstance(callee.site, FUNCTIONS):
                 return self._result(call)
+        if observes_arrays(self._flow, call, is_whole=True):
+            return Array(owner=call, has_axes=True)
         return self._method(module, call, call.func) if isinstance(call.func, ast.Attribute) else None
 
     def _function(self, module: Module, name: str, call: ast.Call) -> Array | None:
@@ -336,6 +338,8 @@ class Arrays:
         callees = self._flow.values(call.func)
         if callees and all(isinstance(each.site, ast.FunctionDef) for each in callees):
             return self._result(call, index)
+        if index == 0 and observes_arrays(self._flow, call, is_whole=False):
+            return Array(owner=call, has_axes=True)
         (only,) = callees if len(callees) == 1 else (None,)
         if only is not None and only.name == "builtins.map" and joins_arrays(self._flow, call.args[0]):
             return Array(is_new=True, has_axes=True, is_dense=True)
