@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import FunctionNode, Module
+    from codemods.dataflow.source import Callee, FunctionNode, Module
     from codemods.dataflow.values import Value, Values
     from codemods.facts.script import Script
 
@@ -99,7 +99,7 @@ class Invariants:
         function = self.module.function(self.loop)
         outer = scope_of(function).outer_bound if function is not None else frozenset()
         for each in self.module.nodes(ast.Name):
-            if each.id != target.id or each is target:
+            if each.id != target.id or each is target or self._is_after(each, function):
                 continue
             is_here = self.module.function(each) is function or target.id in outer
             if not isinstance(each.ctx, ast.Load) and (is_here or self._is_outer(each)):
@@ -107,6 +107,15 @@ class Invariants:
             if is_here and self.module.span(each) < self.module.span(statement):
                 return self._varies(each, f"'{each.id}' is read before it is made")
         return None
+
+    def _is_after(self, name: ast.Name, function: Callee | None) -> bool:
+        """Whether the name stands below the loop, in its function: what it is given there comes after all passes."""
+        outer = scope_of(function).outer_bound if function is not None else frozenset()
+        is_here = self.module.function(name) is function and name.id not in outer
+        return is_here and self.module.span(name) > self.module.span(self.loop) and not self._is_within(name)
+
+    def _is_within(self, name: ast.Name) -> bool:
+        return self.loop in self.module.ancestors(name)
 
     def _is_outer(self, name: ast.Name) -> bool:
         """Whether a function binds a name of what is around it."""

@@ -125,6 +125,83 @@ def test_it_is_left_for_the_reason_that_decides(body: str, because: str) -> None
     check_leaves(ConstHoist, script(body), because)
 
 
+STEPS = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(4, 4)
+
+    def forward(self, x, state):
+        if not isinstance(state, torch.Tensor):
+            return x
+        y, state = self.rnn(x, state)
+        return y
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+
+    def forward(self, x, state=None):
+        return self.net(self.net(x, state), state=state)
+
+
+def start():
+    net = Twice()
+{above}    for x in torch.randn(3, 5, 8, 4):
+{inside}        net(x, state).sum().backward()
+"""
+STATE = "state = torch.zeros(1, 8, 4)\n"
+
+
+def steps(*, is_above: bool) -> str:
+    return STEPS.format(above=f"    {STATE}" * is_above, inside=f"        {STATE}" * (not is_above))
+
+
+def test_the_state_that_a_recurrent_network_starts_from() -> None:
+    check_rewrites(ConstHoist, steps(is_above=False), steps(is_above=True))
+
+
+def test_its_name_may_mean_something_else_below_the_loop() -> None:
+    below = "    state = torch.ones(1, 2, 4)\n    return net(torch.ones(5, 2, 4), state)\n"
+
+    check_rewrites(ConstHoist, steps(is_above=False) + below, steps(is_above=True) + below)
+
+
+MODELS = {
+    "it is written to": ("        y, state", "        state[0] = 1\n        y, state"),
+    "it is added to": ("        y, state", "        state += 1\n        y, state"),
+    "a method writes to it": ("        y, state", "        state.mul_(2)\n        y, state"),
+    "it is kept": ("        y, state", "        self.last = state\n        y, state"),
+    "it is returned": ("return x", "return state"),
+    "it is the input of a layer": ("self.rnn(x, state)", "self.rnn(state, state)"),
+    "another layer gets it": ("nn.GRU(4, 4)", "nn.Bilinear(4, 4, 4)"),
+    "something unknown gets it": ("        y, state", "        look(state)\n        y, state"),
+    "a wrapper gets it": ("net = Twice()", "net = nn.DataParallel(Twice())"),
+    "a hook may get it": ("net = Twice()", "net = Twice()\n    net.register_forward_pre_hook(look)"),
+    "a decorator may": ("    def forward(self, x, state):", "    @look\n    def forward(self, x, state):"),
+    "it is one of many": (
+        "    def forward(self, x, state):",
+        "    def forward(self, x, *all, state=None):\n        look(all)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), MODELS.values(), ids=MODELS)
+def test_a_model_that_may_do_more_with_it_than_compute(old: str, new: str) -> None:
+    code = steps(is_above=False)
+    assert old in code
+    code = code.replace(old, new)
+    line = next(i for i, each in enumerate(code.splitlines(), 1) if "backward" in each)
+
+    check_leaves(ConstHoist, code, GIVEN.format("state", line))
+
+
 def test_what_it_is_made_of_has_to_be_constant_too() -> None:
     code = script(
         "base = torch.ones(size, size)\nmask = torch.triu(base)\nbase.add_(1)\nloss = net(x).mean() * mask.sum()"

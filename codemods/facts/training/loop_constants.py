@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import LOOPS, last_name, walk
+from codemods.dataflow.source import LOOPS, walk
 from codemods.dataflow.values import (
     Choice,
     Container,
     External,
     Literal,
-    Made,
     Plain,
     Unknown,
     library_names,
@@ -26,11 +25,9 @@ from codemods.facts.devices.writes import writes
 from codemods.facts.invariants import Invariants, names_of
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.tensor_uses import TensorUses
 from codemods.library.fills import FILLING, copies, is_alike, is_constant, is_legacy
-from codemods.library.kinds import Kind, kind
-from codemods.library.losses import is_loss_function, is_stateless_loss
-from codemods.library.operations import operation
-from codemods.library.operators import Memory
+from codemods.library.losses import is_stateless_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,13 +39,7 @@ _DEVICE = "torch.device"
 _VARIABLE = "torch.autograd.Variable"
 _FULL, _FILL = "torch.full", "fill_value"
 _MOVES = words("to cuda cpu type requires_grad_")
-_DESCRIBES = words("shape size ndim dim dtype device numel is_cuda")
-_LOOKS = words("builtins.print builtins.len builtins.float builtins.int builtins.bool builtins.str")
-_SAMPLES = (ast.Compare, ast.BinOp, ast.UnaryOp, ast.FormattedValue, ast.Expr, ast.If, ast.While)
-"""What computes something new of what it is given."""
 _LISTS = (ast.Tuple, ast.List)
-_SHARING = words("numpy data_ptr untyped_storage storage")
-"""Methods whose result is no tensor, and in the same memory."""
 _NUMBERS = (Literal, Plain, Choice)
 _FIXED = (*_NUMBERS, Container, External)
 """What is a number, or else a list, of which it is asked elsewhere whether it changes, or a constant of a library."""
@@ -211,7 +202,11 @@ class _Reader:
             return True
         if given.id in bound_names(ast.Module([self._loop], [])):
             return False
-        return not self._is_local(given) or self._is_written(given) or any(map(self._unsafe, self._reads(given)))
+        return (
+            not self._is_local(given)
+            or self._is_written(given)
+            or any(TensorUses(self._flow).unsafe(self._module, each) for each in self._reads(given))
+        )
 
     def _is_local(self, name: ast.Name) -> bool:
         """Whether only the code around the loop names it, so that no caller nor other function has it."""
@@ -266,7 +261,7 @@ class _Reader:
                     text = f"the loop sets a device or a number format ({HERE})"
                     return Reason("script-decides", text, (at(module, call),))
         for node in self._reads(name):
-            use = self._unsafe(node)
+            use = TensorUses(self._flow).unsafe(self._module, node)
             if use is not None:
                 text = f"'{name.id}' may be written to or kept by what it is given to ({HERE}):"
                 remedy = "make it once, above the loop, where that is not so"
@@ -286,49 +281,3 @@ class _Reader:
             inherits = home is not None and each.id not in bound_names(home)
             if each.id == name.id and isinstance(each.ctx, ast.Load) and (home is function or inherits):
                 yield each
-
-    def _unsafe(self, node: ast.expr) -> ast.AST | None:
-        """A use of the constant after which it may be another one, or be seen to be the same one as before."""
-        above = self._module.parent(node)
-        above = self._module.parent(above) if isinstance(above, ast.keyword) else above
-        match above:
-            case ast.Subscript():
-                is_read = above.value is not node or isinstance(above.ctx, ast.Load)
-                return (self._unsafe(above) if above.value is node else None) if is_read else above
-            case ast.Tuple() | ast.List() if isinstance(above.ctx, ast.Load):
-                is_joined = isinstance(self._module.parent(above), (ast.BinOp, ast.AugAssign))
-                return above if is_joined else self._unsafe(above)
-            case ast.IfExp(test):
-                return None if test is node else self._unsafe(above)
-            case ast.Attribute():
-                return self._of_attribute(above)
-            case ast.Call():
-                return self._of_call(above, node)
-        is_added = isinstance(above, ast.AugAssign) and above.value is node
-        return None if is_added or isinstance(above, _SAMPLES) else above
-
-    def _of_attribute(self, node: ast.Attribute) -> ast.AST | None:
-        call = self._module.parent(node)
-        if isinstance(call, ast.Call) and call.func is node:
-            return self._of_call(call, node.value) if node.attr not in _DESCRIBES else None
-        return None if node.attr in _DESCRIBES else node
-
-    def _of_call(self, call: ast.Call, node: ast.expr) -> ast.AST | None:
-        """What of a call may write to what it is given, or keep it."""
-        if call.func is node or not {each.arg for each in call.keywords}.isdisjoint({"out", "inplace"}):
-            is_loss = call.func is node and self._computes_loss(call)
-            return None if is_loss else call
-        if self._computes_loss(call) or library_names(self._flow.values(call.func)) & _LOOKS:
-            return None
-        row = operation(self._flow, call)
-        if row is None or row.memory is Memory.SELF or last_name(call.func) in _SHARING:
-            return call
-        return self._unsafe(call) if row.memory in {Memory.VIEW, Memory.EITHER} else None
-
-    def _computes_loss(self, call: ast.Call) -> bool:
-        values = without_none(self._flow.values(call.func))
-        return bool(values) and all(
-            (isinstance(each, Made) and kind(self._flow, each) is Kind.LOSS and is_stateless_loss(each.name))
-            or (isinstance(each, External) and is_loss_function(each.name))
-            for each in values
-        )
