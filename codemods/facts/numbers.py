@@ -132,9 +132,12 @@ class _Numbers:
 
     def _is_plain(self, node: ast.expr) -> bool:
         values = self._flow.values(node)
-        return isinstance(node, ast.Constant) or (
-            bool(values) and all(isinstance(each, (Literal, Choice, Plain)) for each in values)
-        )
+        if isinstance(node, ast.Constant) or _is_size(node):
+            return True
+        if values and all(isinstance(each, (Literal, Choice, Plain)) for each in values):
+            return True
+        given = self._given(node) if isinstance(node, ast.Name) else None
+        return bool(given) and all(_is_size(each) for _, each in given or ())
 
     def _given(self, node: ast.expr) -> list[_Given] | None:
         """What a name or attribute is given, by every place that does; None where that is not all known."""
@@ -316,3 +319,15 @@ class _Numbers:
         ):
             return False
         return not {each.arg for each in made.keywords} & {"reduction", "reduce", None}
+
+
+def _is_size(node: ast.expr) -> bool:
+    """``x.size(0)``, ``x.shape[0]``, ``len(x)`` or ``x.numel()``, which are numbers of Python's."""
+    match node:
+        case ast.Call(ast.Attribute(attr="size"), [_]) | ast.Call(ast.Attribute(attr="numel"), []):
+            return True
+        case ast.Call(ast.Name("len"), [_]):
+            return True
+        case ast.Subscript(ast.Attribute(attr="shape"), index):
+            return not isinstance(index, (ast.Slice, ast.Tuple))
+    return False
