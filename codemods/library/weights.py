@@ -39,6 +39,8 @@ class Weights(NamedTuple):
     """The width of what it is given."""
     wide: int = 0
     """The width of what it returns."""
+    sides: int = 0
+    """Of a convolution: 1 for sequences, 2 for images."""
 
     @property
     def width(self) -> int:
@@ -128,7 +130,7 @@ def _convolution(given: Given, sides: int, *, is_transposed: bool) -> Weights:
     groups = _int(given(6, "groups", 1))
     products = inputs * outputs * _sides(given(2, "kernel_size", None), sides) // groups
     biases = 0 if given(7, "bias", 1) is False else outputs
-    return Weights(products + biases, Per.MORE if is_transposed else Per.PIXEL, products, inputs, outputs)
+    return Weights(products + biases, Per.MORE if is_transposed else Per.PIXEL, products, inputs, outputs, sides)
 
 
 def _of_norm(name: str, given: Given) -> int:

@@ -106,6 +106,23 @@ def test_the_operations_of_a_forward_pass() -> None:
     assert found.width == 784
 
 
+@pytest.mark.parametrize(
+    ("layers", "operations"),
+    [
+        pytest.param("nn.Conv1d(8, 16, 3), nn.ReLU(), nn.Linear(16, 4)", 2 * 100_000 * (384 + 64), id="of sequences"),
+        pytest.param("nn.Conv2d(8, 16, 3)", None, id="of images"),
+        pytest.param("nn.Conv1d(8, 16, 3), nn.Conv2d(8, 16, 3)", None, id="of both"),
+        pytest.param("nn.Conv1d(8, 16, 3), nn.ConvTranspose1d(16, 8, 3, 2)", None, id="that make them longer"),
+        pytest.param("nn.Conv1d(8, 16, 3), nn.Upsample(scale_factor=2)", None, id="of sequences that become longer"),
+    ],
+)
+def test_convolutions_of_what_has_no_size_that_is_known(layers: str, operations: int | None) -> None:
+    found = sizes(f"nn.Sequential({layers})")
+
+    assert found is not None
+    assert found.forward(64, None) == operations
+
+
 def test_a_network_of_torchvision_has_published_figures() -> None:
     found = sizes("models.resnet18()")
 

@@ -140,7 +140,7 @@ class Sizes:
             return None
         if batch is not None and image is not None and not forms & {Per.ITEM, Per.STEP} and not self.is_acting:
             return 2 * batch * self.uses * self._products(image)
-        if forms & {Per.PIXEL, Per.MORE}:
+        if Per.MORE in forms or any(each.weights.per is Per.PIXEL and each.weights.sides > 1 for each in self.parts):
             return None
         rows = MOST_STEPS if self.is_acting and batch is None else MOST_ROWS
         if batch is not None and not self.mixes_rows:
@@ -292,7 +292,8 @@ class Networks:
         for class_ in classes:
             found_uses = self._calls.most(class_)
             uses = uses * found_uses if uses is not None and found_uses is not None else None
-        mixes_rows = any(each.weights.per in {Per.ITEM, Per.STEP} and each.weights.products for each in parts)
+        mixing = {Per.ITEM, Per.STEP, Per.PIXEL}
+        mixes_rows = any(each.weights.per in mixing and each.weights.products for each in parts)
         return Sizes(total, tuple(parts), uses=uses, is_acting=is_acting, mixes_rows=mixes_rows)
 
     def _may_hold_more(self, built: Built) -> bool:
