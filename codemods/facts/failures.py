@@ -40,6 +40,7 @@ from codemods.facts.reason import Place, at
 from codemods.facts.target import ASSUMED
 from codemods.facts.training.sole_training import is_sole_training
 from codemods.facts.unbound import is_bound_nowhere, is_whole
+from codemods.facts.whole_targets import whole_target
 from codemods.library.kinds import RANKS, Kind, always, is_loss, is_parameter, kind
 from codemods.library.removed import (
     BUILTINS_OF_PYTHON_2,
@@ -50,6 +51,7 @@ from codemods.library.removed import (
     PYTHON,
     ROWS_AS_COMPARED,
     STATIC,
+    WHOLE_FILLS,
     demanded_argument,
     may_be_removed,
     removed,
@@ -461,12 +463,19 @@ def _failing_method(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, 
 
 
 def _failing_loss(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, str]]:
-    """A loss of all that a forward pass returns: ``criterion(model(x), y)`` of ``return out, cache``."""
+    """A loss of all that a forward pass returns: ``criterion(model(x), y)`` of ``return out, cache``.
+
+    Or a binary cross entropy of integers.
+    """
     callees = flow.values(node.func)
     # A class of the project that derives from a loss may take what it likes.
     is_torchs = bool(callees) and all(not isinstance(each, Instance) and is_loss(flow, each) for each in callees)
     if not is_torchs or not node.args or isinstance(node.args[0], ast.Starred):
         return
+    filled = whole_target(flow, node)
+    if filled is not None:
+        what = f" fails: {ast.unparse(filled)} makes integers since torch 1.7, fill it with a float"
+        yield WHOLE_FILLS, f"{ast.unparse(node.func)}()", what
     given = flow.values(node.args[0])
     if given and all(isinstance(each.site, (ast.Tuple, ast.List, ast.Dict)) for each in given):
         kinds = " or a ".join(sorted({each.name for each in given}))

@@ -47,3 +47,16 @@ def is_regression(name: str) -> bool:
 def losses() -> frozenset[str]:
     """The qualified names of all the functions."""
     return _FUNCTIONS
+
+
+_BINARY = words(
+    """
+    torch.nn.BCELoss torch.nn.BCEWithLogitsLoss torch.nn.functional.binary_cross_entropy
+    torch.nn.functional.binary_cross_entropy_with_logits
+    """
+)
+
+
+def takes_floats_alone(name: str) -> bool:
+    """Whether the loss, or the function, of that name takes floats alone as targets."""
+    return name in _BINARY

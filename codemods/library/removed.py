@@ -19,6 +19,8 @@ ONE_KERNEL: Version = (1, 11)
 """Since then a Conv1d whose kernel has two sizes does not work as a Conv2d."""
 ROWS_AS_COMPARED: Version = (1, 7)
 """Since then a comparison lies in memory as what is compared does, so that not all of its rows are views."""
+WHOLE_FILLS: Version = (1, 7)
+"""Since then ``torch.full`` makes integers of an integer, which no binary cross entropy takes as targets."""
 STATIC: Version = (1, 5)
 """Since then the methods of an autograd function have to be static."""
 

@@ -518,6 +518,18 @@ def test_tables_that_may_work(body: str) -> None:
     assert fails(f"import pandas as pd\n{body}\n") is None
 
 
+def test_a_binary_cross_entropy_of_integers() -> None:
+    body = "y = torch.full((4,), 1)\nnn.BCELoss()(x, y)\n"
+    found = fails(body)
+
+    assert found is not None
+    assert found.because == (
+        "nn.BCELoss()() fails: torch.full((4,), 1) makes integers since torch 1.7, fill it with a float"
+    )
+    assert fails(body, Target((1, 5), (1, 6))) is None
+    assert fails(body.replace("1)", "1.0)", 1)) is None
+
+
 GATES = """\
 class Net(nn.Module):
     def __init__(self):
