@@ -1413,3 +1413,48 @@ def test_a_loop_of_several_batches_gains(size: str) -> None:
     )
 
     check_rewrites(DeferSync, before, after)
+
+
+GIVEN = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def train(net, loader, optimizer):
+    net = net.to(device)
+    criterion = nn.CrossEntropyLoss()
+    hits, seen = 0.0, 0
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        out = net(x)
+        loss = {loss}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        hits += {hits}
+        seen += len(y)
+{after}    return hits / seen
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "hits"),
+    [
+        pytest.param("criterion(out, y)", "(out.argmax(1) == y).sum()", id="a loss takes tensors alone"),
+        pytest.param("net.loss(out, y)", "(out.argmax(dim=1) == y).sum()", id="tensors alone have a dim"),
+    ],
+)
+def test_what_a_model_that_is_not_seen_computes(loss: str, hits: str) -> None:
+    check_rewrites(
+        DeferSync,
+        GIVEN.format(loss=loss, hits=f"{hits}.item()", after=""),
+        GIVEN.format(loss=loss, hits=f"{hits}.double()", after="    hits = float(hits)\n"),
+    )
+
+
+def test_what_may_be_an_array_is_read_in_each_iteration() -> None:
+    code = GIVEN.format(loss="net.loss(out, y)", hits="(out.argmax(1) == y).sum().item()", after="")
+
+    check_leaves(DeferSync, code, "whether '(out.argmax(1) == y).sum()' is a tensor is not known (line 18)")

@@ -22,6 +22,7 @@ from codemods.dataflow.values import (
     library_names,
     without_none,
 )
+from codemods.facts.devices.only_tensors import is_only_tensor
 from codemods.facts.precision.floats import content, is_differentiated, is_made_of_parameter, is_of_parameters
 from codemods.facts.reach import own
 from codemods.facts.reaching import is_seen_elsewhere, reaching
@@ -81,7 +82,7 @@ def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
         return Reading(module, node, tensor, cuts, copies=(by_host,))
     is_method = isinstance(node.func, ast.Attribute)
     is_sure = is_on_device(flow, module, tensor, or_number=is_method) or (
-        is_method and _is_computed(flow, module, tensor)
+        is_method and (_is_computed(flow, module, tensor) or _is_only_tensor(flow, module, tensor))
     )
     return (
         Reading(module, node, tensor, cuts, is_sure) if is_sure or (is_method and _is_unknown(flow, tensor)) else None
@@ -151,6 +152,11 @@ def _is_computed(flow: Flow, module: Module, node: ast.expr) -> bool:
         return True
     found = content(flow, module, node)
     return found is not None and found.is_tensor
+
+
+def _is_only_tensor(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether nothing is known of it but that it has to be a tensor."""
+    return all(isinstance(each, _PERHAPS) for each in flow.values(node)) and is_only_tensor(flow, module, node)
 
 
 def is_copy_to_host(flow: Flow, node: ast.expr) -> bool:
