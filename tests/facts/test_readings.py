@@ -24,6 +24,16 @@ def shown(out):
 def careful(out):
     if out is None:
         return out.mean().item()
+def asks(out):
+    if torch.is_tensor(out):
+        out = out.cpu()
+def asks_otherwise(out):
+    if not isinstance(out, float) and isinstance(out, torch.Tensor):
+        return out.cpu()
+    if isinstance(out, torch.Tensor):
+        return out.item()
+    else:
+        return out.sum().item()
 for x in torch.randn(3, 4):
     loss = model(x.cuda()).mean()
 """
@@ -106,6 +116,9 @@ def test_what_is_read(line: str, expected: list[str]) -> None:
         pytest.param("(accuracy if x is None else careful)(loss)", [], id="in one of two functions"),
         pytest.param("(accuracy if x is None else torch.nn.MSELoss())(loss, x)", [], id="in a function, or in no loss"),
         pytest.param("careful(loss)", [], id="in a branch of a function"),
+        pytest.param("asks(loss)", ["out.cpu()"], id="where it is a tensor, which it is"),
+        pytest.param("asks(loss if x is None else numbers)", [], id="where it is a tensor, which it may be"),
+        pytest.param("asks_otherwise(loss)", ["out.item()"], id="where it is an object of the class"),
         pytest.param("y = 1 if x is None else loss.item()", [], id="in a branch of an expression"),
         pytest.param("y = numbers and loss.item()", [], id="in the second part of a condition"),
         pytest.param("y = lambda: loss.item()", [], id="in a function that is only defined"),

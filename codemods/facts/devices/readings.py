@@ -30,7 +30,7 @@ from codemods.library.kinds import Kind, computes_loss, may
 from codemods.library.waits import READ_BY_BUILTINS, READ_BY_METHODS, SIZED_BY_NUMBERS, SYNCHRONIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -205,7 +205,7 @@ def _waits(
 ) -> Iterator[tuple[Module, ast.expr]]:
     for statement in statements:
         for node in own(statement, ast.expr):
-            if not is_sure(module, node, statement):
+            if not is_sure(module, node, statement, lambda each: _asks_for_tensor(flow, module, each)):
                 continue
             if _wants_numbers(flow, module, node):
                 yield module, node
@@ -227,13 +227,24 @@ def _waits_inside(
     return known[function]
 
 
-def is_sure(module: Module, node: ast.AST, within: ast.AST) -> bool:
-    """Whether a node runs each time that the code does in which it stands, as far as conditions and loops go."""
+def is_sure(
+    module: Module, node: ast.AST, within: ast.AST, holds: Callable[[ast.expr], bool] = lambda _: False
+) -> bool:
+    """Whether a node runs each time that the code does in which it stands, as far as conditions and loops go.
+
+    Args:
+        module: The module.
+        node: What is asked about.
+        within: The code.
+        holds: Says of a condition whether it surely holds.
+    """
     below = node
     for above in module.ancestors(node) if node is not within else ():
         is_tested = below in (getattr(above, "test", None), getattr(above, "iter", None))
         if isinstance(above, (ast.If, ast.IfExp, *LOOPS)) and not is_tested:
-            return False
+            is_chosen = isinstance(above, ast.If) and below in above.body and holds(above.test)
+            if not is_chosen:
+                return False
         if isinstance(above, (ast.ExceptHandler, ast.match_case, *FUNCTIONS)):
             return False
         if isinstance(above, ast.BoolOp) and below is not above.values[0]:
@@ -242,6 +253,16 @@ def is_sure(module: Module, node: ast.AST, within: ast.AST) -> bool:
             return True
         below = above
     return True
+
+
+def _asks_for_tensor(flow: Flow, module: Module, test: ast.expr) -> bool:
+    """Whether a condition asks of what is a tensor whether it is one: ``torch.is_tensor(x)``."""
+    match test:
+        case ast.Call(func, [asked]) if library_names(flow.values(func)) == {"torch.is_tensor"}:
+            return is_on_device(flow, module, asked)
+        case ast.Call(func, [asked, type_]) if library_names(flow.values(func)) == {"builtins.isinstance"}:
+            return library_names(flow.values(type_)) == {"torch.Tensor"} and is_on_device(flow, module, asked)
+    return False
 
 
 def _wants_numbers(flow: Flow, module: Module, node: ast.expr) -> bool:
