@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from codemods.library.costs import MOST_ACTIONS, MOST_OBSERVED, MOST_STATES
@@ -35,3 +36,14 @@ SPACES = {
     "single_action_space": _ACTIONS,
 }
 """By the attributes of environments that hold them."""
+
+_OBSERVE_ARRAYS = re.compile(
+    "(CartPole|MountainCar|MountainCarContinuous|Pendulum|Acrobot|LunarLander|LunarLanderContinuous|BipedalWalker"
+    "|BipedalWalkerHardcore|CarRacing|HalfCheetah|Hopper|Walker2d|Ant|Humanoid|HumanoidStandup|Swimmer|Reacher|Pusher"
+    r"|InvertedPendulum|InvertedDoublePendulum)-v\d+"
+)
+
+
+def observes_an_array(name: object) -> bool:
+    """Whether what gym's own environment of that name observes is an array with an axis: no number, no tuple."""
+    return isinstance(name, str) and _OBSERVE_ARRAYS.fullmatch(name) is not None

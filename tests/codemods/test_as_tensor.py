@@ -248,7 +248,7 @@ class Agent:
 
 
 def run():
-    env = gym.make("CartPole-v1")
+    env = gym.make("Own-v1")
     agent = Agent()
     print(env.observation_space.shape[0])
     for _ in range(9):
@@ -1371,7 +1371,7 @@ def test_of_as_tensor_of_anything_else_nothing_is_said(data: str) -> None:
 @pytest.mark.parametrize("call", ["torch.as_tensor(seen, dtype=torch.float32)", "torch.tensor(seen)"])
 def test_a_list_of_what_may_be_arrays_is_never_passed_over(call: str) -> None:
     text = (
-        HEAD + "import gym\n\nenv = gym.make('CartPole-v1')\nfor epoch in range(3):\n    seen, done = [], False\n"
+        HEAD + "import gym\n\nenv = gym.make('Own-v1')\nfor epoch in range(3):\n    seen, done = [], False\n"
         "    obs = env.reset()\n    while not done:\n        seen.append(obs.copy())\n"
         f"        obs, reward, done, _ = env.step(0)\n    x = {call}\n"
     )
@@ -1551,3 +1551,38 @@ for i in range(9):
     alpha = torch.ones(1).exp()
 """
     check_silent(AsTensor, code)
+
+
+ACTING = """\
+import gym
+import numpy as np
+import torch
+
+
+def choose(net, observation):
+    return net(torch.tensor([observation], dtype=torch.float)).argmax().item()
+
+
+def play(net):
+    env = gym.make("{name}")
+    observation, done = env.reset(), False
+    while not done:
+        observation, _, done, _ = env.step(choose(net, observation))
+"""
+
+
+def test_what_an_environment_observes_that_is_known_by_its_name() -> None:
+    before = ACTING.format(name="LunarLander-v2")
+
+    check_rewrites(
+        AsTensor,
+        before,
+        before.replace(
+            "torch.tensor([observation], dtype=torch.float)",
+            "torch.as_tensor(np.array([observation], dtype=np.float64), dtype=torch.float)",
+        ),
+    )
+
+
+def test_states_that_are_counted_are_numbers_already() -> None:
+    check_silent(AsTensor, ACTING.format(name="FrozenLake-v1"))

@@ -29,7 +29,7 @@ class Seen(gym.ObservationWrapper):
     def observation(self, seen):
         return list(seen)
 
-env = gym.make("Pendulum-v1")
+env = gym.make("Own-v1")
 """
 SIZE = "print(env.observation_space.shape[0])\n"
 
@@ -94,6 +94,26 @@ def test_a_state_is_first_in_a_tuple(code: str) -> None:
 )
 def test_its_sizes_have_to_be_asked_for(asked: str, *, expected: bool) -> None:
     assert observes("env.reset()", asked) is expected
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        pytest.param("gym.make('CartPole-v1')", True, id="a vector"),
+        pytest.param("gym.make('CarRacing-v2', render_mode='human')", True, id="an image"),
+        pytest.param("Scaled(gym.make('Pendulum-v1'))", True, id="wrapped"),
+        pytest.param("gym.make('Ant-v4' if big else 'Hopper-v4')", True, id="one of two"),
+        pytest.param("gym.make('Ant-v4' if big else 'Taxi-v3')", False, id="one of two, whose states are counted"),
+        pytest.param("gym.make('FrozenLake-v1')", False, id="states that are counted"),
+        pytest.param("gym.make('my_envs:CartPole-v1')", False, id="of another package"),
+        pytest.param("gym.make('AntMaze-v4')", False, id="another name"),
+        pytest.param("gym.make(input())", False, id="any"),
+        pytest.param("Listed(gym.make('CartPole-v1'))", False, id="a method of the project returns something"),
+        pytest.param("gymnasium.make('CartPole-v1')", False, id="a tuple"),
+    ],
+)
+def test_some_are_known_by_their_names(made: str, *, expected: bool) -> None:
+    assert observes(f"({made}).reset()", "") is expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import is_name, lasting, walk
-from codemods.dataflow.values import NOTHING, Instance, Made, Method, class_of, owner_of
+from codemods.dataflow.values import NOTHING, Instance, Literal, Made, Method, class_of, owner_of
 from codemods.library.packages import (
     adapts_environments,
     keeps_observations,
@@ -15,6 +15,7 @@ from codemods.library.packages import (
     steps_arrays,
     wraps_environments,
 )
+from codemods.library.spaces import observes_an_array
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
@@ -47,7 +48,7 @@ def observes_arrays(flow: Flow, call: ast.Call, *, is_whole: bool) -> bool:
     """Whether an environment of gym returns an array with an axis, or has one first in the tuple that it returns.
 
     It does where the script asks for the sizes of what is observed, ``env.observation_space.shape[0]``: a state that is
-    counted has none, nor has a dictionary.
+    counted has none, nor has a dictionary. Of some environments it is known by their names: ``gym.make("Ant-v4")``.
 
     Args:
         flow: The values of the project.
@@ -61,7 +62,8 @@ def observes_arrays(flow: Flow, call: ast.Call, *, is_whole: bool) -> bool:
         return False
     known = list(closure(owners, lambda each: _observed(flow, each)))
     is_tuple = any(each.name == "step" for each in methods) or any(each.name.startswith("gymnasium.") for each in known)
-    return all(_observes(flow, each) for each in known) and not (is_whole and is_tuple) and _asks_for_sizes(flow)
+    is_array = _asks_for_sizes(flow) or all(_is_named(flow, each) for each in known)
+    return all(_observes(flow, each) for each in known) and not (is_whole and is_tuple) and is_array
 
 
 def _observed(flow: Flow, made: Value) -> Values:
@@ -77,6 +79,14 @@ def _observed(flow: Flow, made: Value) -> Values:
 def _observes(flow: Flow, made: Value) -> bool:
     is_made = isinstance(made, Made) and isinstance(made.site, ast.Call) and makes_environment(made.name)
     return is_made or bool(_observed(flow, made))
+
+
+def _is_named(flow: Flow, made: Value) -> bool:
+    """Whether it is an environment whose name, which is written out, says that it observes arrays, or wraps such."""
+    if _observed(flow, made):
+        return True
+    names = flow.values(made.site.args[0]) if isinstance(made.site, ast.Call) and made.site.args else NOTHING
+    return bool(names) and all(isinstance(each, Literal) and observes_an_array(each.value) for each in names)
 
 
 @lasting
