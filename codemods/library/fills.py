@@ -12,7 +12,7 @@ _TRIANGLES = words("torch.tril torch.triu")
 _METHODS = words(
     """
     view reshape unsqueeze squeeze repeat t transpose permute flatten contiguous clone
-    long int short byte bool float double tril triu tril_ triu_ zero_ fill_ detach
+    long int short byte bool float double tril triu tril_ triu_ zero_ fill_ detach logical_not neg
     """
 )
 """Methods that every device computes alike of such tensors."""
@@ -20,6 +20,8 @@ SHARING = words("expand expand_as broadcast_to")
 """Methods that keep one element for several, of which a copy has several: what is written to one shows in all."""
 FILLING = words("fill_ zero_")
 """Methods that give all elements a value."""
+COMPUTING = words("mul add sub eq ne lt le gt ge")
+"""Methods that every device computes alike with a number; of a division it may make a multiplication."""
 PLAIN_ARGUMENTS = words("dtype layout names requires_grad fill_value end start step m n size")
 """Arguments that mean the same on each device."""
 EXACT_IN_EACH_FORMAT = frozenset(f"torch.{name}" for name in words("zeros ones empty eye"))
@@ -27,7 +29,12 @@ EXACT_IN_EACH_FORMAT = frozenset(f"torch.{name}" for name in words("zeros ones e
 
 
 _SMOOTH = words("exp exp2 log sin cos tanh sigmoid")
-_WHOLE = words("long int short byte char bool round round_ floor floor_ ceil ceil_ trunc trunc_ to type type_as")
+_WHOLE = words(
+    """
+    long int short byte char bool round round_ floor floor_ ceil ceil_ trunc trunc_ to type type_as
+    eq ne lt le gt ge logical_not
+    """
+)
 _OF_NUMBERS = words("torch.tensor torch.scalar_tensor")
 _OF_ARRAYS = {"numpy.zeros": "torch.zeros", "numpy.ones": "torch.ones"}
 _SINGLE = words("torch.float32 torch.float numpy.float32 numpy.single")
@@ -82,7 +89,7 @@ def keeps_triangle(name: str) -> bool:
 
 def is_alike(method: str) -> bool:
     """Whether every device computes the method of such a tensor alike."""
-    return method in _METHODS
+    return method in _METHODS | COMPUTING
 
 
 def fills_array(name: str) -> str:

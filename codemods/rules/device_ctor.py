@@ -46,8 +46,9 @@ class DeviceCtor(Codemod):
         ``device="cuda" if use_cuda else "cpu"``. Where another branch gives the name something else, the copy stays,
         which has nothing to copy then.
 
-        A number may be added or multiplied in between: ``(torch.ones(n) * i).to(device)``. The frequencies of an
-        embedding are computed on the device as well: ``torch.exp(torch.arange(n) * -0.1).to(x.device)``.
+        A number may be added, multiplied or compared in between: ``(torch.ones(n) * i).to(device)``. The
+        frequencies of an embedding are computed on the device as well:
+        ``torch.exp(torch.arange(n) * -0.1).to(x.device)``.
 
         ``x[torch.arange(n), y]`` copies the index to where ``x`` is: it is counted there, with ``device=x.device``.
 

@@ -77,6 +77,26 @@ MADE_THERE = {
         "torch.FloatTensor(8, 1).fill_(1).type_as(x)",
         "torch.ones(8, 1, device=x.device).type_as(x)",
     ),
+    "compared with a number": (
+        "(torch.triu(torch.ones(8, 8)) == 1).transpose(0, 1).to(device)",
+        "(torch.triu(torch.ones(8, 8, device=device)) == 1).transpose(0, 1)",
+    ),
+    "all but the diagonal": (
+        "(~torch.eye(8, dtype=torch.bool)).to(device)",
+        "(~torch.eye(8, dtype=torch.bool, device=device))",
+    ),
+    "the other way round": (
+        "torch.eye(8).bool().logical_not().to(device)",
+        "torch.eye(8, device=device).bool().logical_not()",
+    ),
+    "times a number, by a method": (
+        "torch.ones(8, 1).mul(0.9).to(device)",
+        "torch.ones(8, 1, device=device).mul(0.9)",
+    ),
+    "below a number, by a method": (
+        "torch.arange(8).lt(3).to(device)",
+        "torch.arange(8, device=device).lt(3)",
+    ),
     "one number": ("torch.tensor(0.5).to(device)", "torch.full((), 0.5, device=device)"),
     "nothing, to add to": ("torch.tensor(0.0).to(device)", "torch.zeros((), device=device)"),
     "an integer of no dimensions": (
@@ -293,6 +313,18 @@ LEFT = {
     "filled, as of old, of what is unpacked": ("torch.FloatTensor(*input()).zero_().to(device)", AS_OF_OLD),
     "filled, as of old, by a float that is cut": ("torch.LongTensor(8).fill_(0.5).to(device)", AS_OF_OLD),
     "filled, as of old, after another step": ("torch.FloatTensor(8).view(2, 4).fill_(1).cuda()", AS_OF_OLD),
+    "times what may be a tensor, by a method": (
+        "torch.ones(8).mul(load(x)).to(device)",
+        "whether 'load(x)' is a number is not known, and a tensor may be on the host",
+    ),
+    "times a number that is added, too": (
+        "torch.ones(8).add(2, alpha=0.1).to(device)",
+        "'add()' is given more than a number",
+    ),
+    "compared where the last bit shows, by a method": (
+        "(torch.arange(8) / 3).exp().eq(1).to(device)",
+        "it may round otherwise on the device, which eq() may show",
+    ),
     "floats in steps": ("torch.linspace(0, 1, 10).to(device)", "torch.linspace() may round otherwise on the device"),
     "a range of floats": (
         "torch.arange(0, 1, 0.1).to(device)",
@@ -425,6 +457,10 @@ SILENT = {
     "divided by a number, which CUDA may round otherwise": "    y = (torch.ones(8) / 3).to(device)\n",
     "a part of it, of which the copy has the memory in order": "    y = torch.ones(4, 4)[:, :2].to(device)\n",
     "one row of it": "    y = torch.ones(4, 4)[0].to(device)\n",
+    "compared with a tensor, which is on the host": "    y = (torch.ones(4) < data[0]).to(device)\n",
+    "compared with what may be a tensor": "    y = (torch.ones(4) == load(x)).to(device)\n",
+    "compared with two numbers": "    y = (torch.ones(4) < 2 < 3).to(device)\n",
+    "compared where the last bit shows": "    y = ((torch.arange(4) / 3).exp() == 1).to(device)\n",
     "times a tensor, which is on the host": "    y = (torch.ones(4) * data[0]).to(device)\n",
     "times what may be a tensor": "    y = (torch.ones(4) * load(x)).to(device)\n",
     "it is made there already": "    y = torch.zeros(2, device=device)\n",

@@ -37,6 +37,7 @@ from codemods.facts.reaching import reaching
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.drawing import call_draws
 from codemods.library.fills import (
+    COMPUTING,
     EXACT_IN_EACH_FORMAT,
     FILLING,
     PLAIN_ARGUMENTS,
@@ -71,6 +72,8 @@ _OF_COPIES = frozenset({"device", "other", "dtype", "non_blocking"})
 _ITEMS = frozenset({"__getitem__", "__getitems__", "__iter__"})
 _IN_INDICES = frozenset({"long", "view", "reshape", "unsqueeze", "repeat", "flatten"})
 """What is called of such numbers where they are an index."""
+_OPERATIONS = (ast.BinOp, ast.Subscript, ast.UnaryOp, ast.Compare)
+_COMPARING = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _FORMAT_POSITION = 1
 """Where ``x.to(device, dtype)`` has the number format."""
 
@@ -348,10 +351,18 @@ def _parts_of_chain(
     ``torch.exp(torch.arange(n) / n)`` is such a chain then.
     """
     names = dict(named or {})
-    while isinstance(node, (ast.Call, ast.Name)) or (with_numbers and isinstance(node, (ast.BinOp, ast.Subscript))):
+    while isinstance(node, (ast.Call, ast.Name)) or (with_numbers and isinstance(node, _OPERATIONS)):
         if isinstance(node, ast.Name):
             node = names.pop(node.id, None)
             continue
+        if isinstance(node, ast.UnaryOp):
+            node = node.operand if isinstance(node.op, (ast.Invert, ast.USub)) else None
+            continue
+        if isinstance(node, ast.Compare):
+            node = _compared(script, node)
+            inner = tuple(_parts_of_chain(script, node, with_numbers=True, named=names, rounds=rounds))
+            yield from () if any(map(is_inexact, inner)) else inner
+            return
         if isinstance(node, ast.BinOp):
             yield node
             node = of_number(script, node) if rounds else _of_number(script, node)
@@ -380,6 +391,13 @@ def _of_number(script: Script, node: ast.BinOp) -> ast.expr | None:
     sides = [each for each in (node.left, node.right) if not _is_number(script, each)]
     rounds_alike = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)) and len(sides) == 1
     return sides[0] if rounds_alike else None
+
+
+def _compared(script: Script, node: ast.Compare) -> ast.expr | None:
+    """What is compared with a number, which every device does alike; None for other comparisons."""
+    sides = [each for each in (node.left, *node.comparators) if not _is_number(script, each)]
+    is_plain = len(node.ops) == len(sides) == 1 and isinstance(node.ops[0], _COMPARING)
+    return sides[0] if is_plain else None
 
 
 def _only_adds_dimensions(node: ast.Subscript) -> bool:
@@ -550,7 +568,9 @@ def _why_other_step(script: Script, call: ast.Call) -> Reason | None:
     if _method(call) in SHARING:
         text = f"'{_method(call)}()' keeps one element for several, and the copy has several of it"
         return Reason("other-result", text)
-    if _method(call) in FILLING and not all(_is_number(script, each) for each in arguments_of(call)):
+    if _method(call) in COMPUTING and call.keywords:
+        return Reason("other-result", f"'{_method(call)}()' is given more than a number")
+    if _method(call) in FILLING | COMPUTING and not all(_is_number(script, each) for each in arguments_of(call)):
         given = ast.unparse(arguments_of(call)[0])
         return Reason("other-result", f"whether '{given}' is a number is not known, and a tensor may be on the host")
     if not _is_kept(script, call):
