@@ -31,6 +31,17 @@ def some_of(batches):
 def accumulated(batches):
     some_of(batches)
     stepped(batches)
+def unrolled(words):
+    loss = 0
+    for x in words:
+        loss += step(x).sum()
+    loss.backward()
+    optimizer.step()
+def twice(batches):
+    for x in batches:
+        step(x).sum().backward()
+    step(x).sum().backward()
+    optimizer.step()
 def ended(batches):
     for x in batches:
         some_of([x])
@@ -59,6 +70,10 @@ def mark(text: str) -> tuple[ast.Call, str | None]:
             "for a in A:",
             id="around a function that steps after gradients of several parts",
         ),
+        pytest.param(
+            "for a in A:\n    unrolled(a)\n    mark()\n", "for a in A:", id="around one that unrolls a network"
+        ),
+        pytest.param("for a in A:\n    twice(a)\n    mark()\n", None, id="around one that differentiates in its loop"),
         pytest.param("for a in A:\n    ended(a)\n    mark()\n", None, id="around one that steps after all batches"),
         pytest.param(
             "for a in A:\n    for b in a:\n        model(b)\n    mark()\n", None, id="around the loop of a model"

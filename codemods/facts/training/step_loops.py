@@ -60,15 +60,22 @@ def _called_by(flow: Flow, nodes: Iterable[ast.AST]) -> Iterator[Callee]:
 
 @lasting
 def _runs_step(flow: Flow, function: Callee) -> bool:
-    """Whether a function runs a model or differentiates, and has no loops; or steps, and its loops do nothing of it."""
+    """Whether a function runs a model or differentiates, and has no loops; or steps, and its loops do nothing of it.
+
+    Or it differentiates and steps once, and its loops do neither.
+    """
     loops = _loops(function)
     if not loops:
         return any(_is_step(flow, each) or _steps(flow, each) for each in _calls(function))
     looped = {each for loop in loops for each in _calls(loop)}
-    if not any(_steps(flow, each) for each in _calls(function) if each not in looped):
+    beside = [each for each in _calls(function) if each not in looped]
+    if not any(_steps(flow, each) for each in beside):
         return False
     inside = closure(_called_by(flow, loops), lambda each: _called_by(flow, [each]))
-    return not any(_is_step(flow, call) for each in (*loops, *inside) for call in _calls(each))
+    repeated = [call for each in (*loops, *inside) for call in _calls(each)]
+    if any(is_backward(flow, each) for each in beside):  # of what its loops compute: of the words of a sentence
+        return not any(is_backward(flow, each) or _steps(flow, each) for each in repeated)
+    return not any(_is_step(flow, each) for each in repeated)
 
 
 @kept
