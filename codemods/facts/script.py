@@ -253,9 +253,23 @@ class Script:
 
     @cached_property
     def iterations(self) -> tuple[TrainingIteration, ...]:
-        """The training iterations, in the order of their first backward; not those of another script beside it."""
+        """The training iterations that may run, in the order of their first backward.
+
+        Not those of another script beside it, nor of a trainer that the project has, and this script makes none of.
+        """
         found = (each for each in self.whole.iterations.all if each.module in self.modules)
-        return tuple(each for each in found if self.runs(each.module, each.owner))
+        return tuple(each for each in found if self._trains(each.module, each.owner))
+
+    def _trains(self, module: Module, owner: ast.AST) -> bool:
+        """Whether what a training iteration belongs to may run: a loop, a function or a module."""
+        inside = owner.body[0] if isinstance(owner, (ast.FunctionDef, ast.AsyncFunctionDef)) else owner
+        return self.runs(module, inside) and (not self._starts_code or self.may_run(module, inside))
+
+    @cached_property
+    def _starts_code(self) -> bool:
+        """Whether an entry calls code of the project: a package that only offers functions is for other projects."""
+        calls = (call for each in self.entries for call in each.nodes(ast.Call) if each.function(call) is None)
+        return any(self.flow.called(each) for each in calls)
 
     @cached_property
     def backwards(self) -> tuple[tuple[Module, ast.Call], ...]:

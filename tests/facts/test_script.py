@@ -158,6 +158,31 @@ def test_the_training_of_another_script_that_is_imported(text: str, count: int) 
     assert len(known.trained_models) == count
 
 
+OFFERED = """\
+import torch
+from torch import nn
+def build():
+    return nn.Linear(1, 2).cuda()
+class Trainer:
+    def step(self, model, x):
+        model(x).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        pytest.param("from other import build\nprint(build()(1))\n", 0, id="no trainer is made"),
+        pytest.param(
+            "from other import Trainer, build\nmodel = build()\nTrainer().step(model, 1)\n", 1, id="one is made"
+        ),
+        pytest.param("from other import Trainer, build\n", 1, id="a package that offers it to other projects"),
+    ],
+)
+def test_the_training_of_a_trainer_that_is_imported(text: str, count: int) -> None:
+    assert len(script(text, other=OFFERED).iterations) == count
+
+
 READ = "\nfor (x,) in loader:\n    x.cuda()\n"
 
 
