@@ -80,6 +80,8 @@ if TYPE_CHECKING:
 _DEEPEST = 6
 """The longest names of libraries that are told apart, in dots; real code stays below."""
 
+_OF_ANY_MODULE = words("cpu cuda eval to train")
+"""Methods that only modules and tensors have, or what is made like them."""
 SAME_ELEMENTS = PROGRESS | words(
     """
     builtins.iter builtins.list builtins.tuple builtins.sorted builtins.reversed builtins.set builtins.frozenset
@@ -340,7 +342,7 @@ class TorchSemantics:
         if isinstance(owner, Made) and owner.name.rpartition(".")[2] in _PARSERS:
             return self._parsed(flow, name, node)
         if isinstance(owner, Made) and what is None:
-            return _derived(owner, node)
+            return frozenset({owner}) if _is_kept(owner, name) else _derived(owner, node)
         return self._of_hugging_face(flow, owner, name, node)
 
     @staticmethod
@@ -422,6 +424,12 @@ def _hold_layers(flow: Flow, site: ast.AST, values: Values) -> None:
     """Notes the layers that an ``nn.Sequential`` or the like holds: given one by one, in a list or in a dictionary."""
     for each in values:
         flow.put(site, UNKNOWN_KEY, flow.items(each) if isinstance(each, Container) else frozenset({each}))
+
+
+def _is_kept(owner: Made, name: str) -> bool:
+    """Whether a method returns the object of an unknown class itself, or another of its kind: ``Net().to(device)``."""
+    class_ = owner.name.rpartition(".")[2]
+    return name in _OF_ANY_MODULE and owner.site is not None and class_[:1].isupper()
 
 
 def _derived(value: Value, node: ast.expr) -> Values:

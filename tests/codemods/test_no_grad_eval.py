@@ -2206,6 +2206,39 @@ def test_imports_torch_where_it_is_not() -> None:
     )
 
 
+ACTS = """\
+import torch
+from nets import Net
+
+
+class Player:
+    def __init__(self, policy):
+        self.policy = policy
+
+    def act(self, net, state):
+        found = net.forward(torch.from_numpy(state).float())
+        return found.argmax(1).item()
+
+    def play(self, env):
+        state = env.reset()
+        for _ in range(100):
+            state = env.step(self.act(self.policy, state))
+
+
+policy = Net(4).to("cuda")
+optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+Player(policy).play(make_env())
+policy(torch.zeros(2, 4)).sum().backward()
+optimizer.step()
+"""
+
+
+def test_a_model_of_an_unknown_class_may_have_another_name_where_it_acts() -> None:
+    check_rewrites(NoGradEval, ACTS, ACTS.replace("    def act(", "    @torch.no_grad()\n    def act(", 1))
+    # What a function of elsewhere returns, and what comes of that, may be two things.
+    check_silent(NoGradEval, ACTS.replace("Net(4)", "Net.of(4)"))
+
+
 def test_names_no_grad_as_the_script_does() -> None:
     before = "from torch import nn, no_grad\n\nmodel = nn.Linear(4, 3)\n\ndef test(x):\n    print(model(x))\n"
     check_rewrites(NoGradEval, before, before.replace("def test", "@no_grad()\ndef test"))

@@ -35,6 +35,10 @@ def case(reason: str, text: str, *expected: str) -> object:
     ("text", "expected"),
     [
         case("a namespace made with it", "box = SimpleNamespace(a=loader)\nanswer = box.a", _LOADER),
+        case("an object of an unknown class, moved", "from nets import Net\nanswer = Net(3).to(0).train()", "nets.Net()"),
+        case("what it computes is another thing", "from nets import Net\nanswer = Net(3).to(0)(loader)", "nets.Net(…)()"),
+        case("so is what its method returns", "from nets import Net\nanswer = Net(3).head()", "nets.Net(…)()"),
+        case("and what a function returns", "from nets import make\nanswer = make(3).to(0)", "nets.make(…)()"),
         case("a namespace given it later", "box = SimpleNamespace()\nbox.a = loader\nanswer = box.a", _LOADER),
         case("a namespace of arguments", "box = argparse.Namespace(a=layer)\nanswer = box.a", _LAYER),
         case("an EasyDict of a dictionary", 'box = EasyDict({"a": loader})\nanswer = box.a', _LOADER),
