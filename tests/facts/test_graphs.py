@@ -46,6 +46,20 @@ def fate(body: str, arguments: str = "x") -> str:
 
 
 @pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("for a, b in zip(x, y):\n    return a", ""),
+        ("for a, b in zip(x, y):\n    return b", "returned"),
+        ("for a, b in zip(*x, y):\n    return a", "returned"),
+        ("for a, *b in zip(x, y):\n    return a", "returned"),
+        ("for a, b in enumerate(y):\n    return b", "returned"),
+    ],
+)
+def test_what_is_gone_through_together(body: str, expected: str) -> None:
+    assert fate(f"y = model(x)\n{body}") == expected
+
+
+@pytest.mark.parametrize(
     "expression",
     [
         "y * 2",

@@ -104,3 +104,50 @@ def test_the_facts_say_what_is_given_and_not_used() -> None:
     assert "evaluation: nothing of the graphs that it is given is used" in [
         each for found in lines.values() for each in found
     ]
+
+
+LOSS = """
+import numpy as np
+
+def distances(features):
+    return features.pow(2).sum(1)[:, None] - 2 * features.mm(features.t())
+
+
+def mine(features, labels, margin):
+    far = distances(features).cpu()
+    found = []
+    for row, label in zip(far, labels):
+        costs = row - far.mean() + margin
+        values = costs.detach().numpy()
+        found.append([int(label), int(np.argmax(values))])
+    return torch.tensor(found)
+
+
+class Mining(nn.Module):
+    def forward(self, features, labels):
+        pairs = mine(features, labels, 0.5)
+        return (features[pairs[:, 0]] - features[pairs[:, 1]]).pow(2).mean()
+
+
+mining = Mining()
+for x, y in loader:
+    mining(model(x), y).backward()
+"""
+
+
+def test_what_a_loss_of_the_project_calls_is_given_graphs_too() -> None:
+    assert found(LOSS, "") == [("mine", "")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("return torch.tensor(found)", "return far", id="the graph is returned"),
+        pytest.param("costs.detach()", "costs.div_(2).detach()", id="it computes in place, but in memory of its own"),
+        pytest.param("far = distances", "features.mul_(2)\n    far = distances", id="it changes what it is given"),
+        pytest.param("class Mining", "@torch.jit.script\ndef other(x):\n    return x\nclass Mining", id="TorchScript"),
+    ],
+)
+def test_what_a_loss_calls_keeps_its_graph_where(old: str, new: str) -> None:
+    expected = {"costs.detach()": [("mine", "")], "far = distances": [("mine", "needs-gradients")]}
+    assert found(LOSS.replace(old, new), "") == expected.get(old, [])

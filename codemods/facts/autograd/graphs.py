@@ -241,6 +241,20 @@ class _Walk(ForwardAnalysis[_Held]):
         is_tensor = any(isinstance(each, SomeTensor) for each in self._flow.values(node))
         return _Held.CARRIES if held is _Held.OUTSIDE and is_tensor else held
 
+    def iterated(self, target: ast.expr, node: ast.expr) -> None:
+        match target, node:
+            case ast.Tuple(targets), ast.Call(func, several, []) if (
+                len(targets) == len(several)
+                and library_names(self._flow.values(func)) == {"builtins.zip"}
+                and not any(isinstance(each, ast.Starred) for each in (*targets, *several))
+            ):
+                # Only what stands at the same place is handed out.
+                held = [self.element(each) for each in several]
+                for one, other in zip(targets, held, strict=True):
+                    self.bind(one, other)
+            case _:
+                super().iterated(target, node)
+
     def unpacked(self, node: ast.expr, count: int) -> Sequence[_Held]:
         parts = self._returned_parts(node) if isinstance(node, ast.Call) else None
         if parts is not None and all(length == count for length, _ in parts):

@@ -7,14 +7,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import External, Made, Partial, Unknown, without_none
 from codemods.facts.autograd.graphs import Graphs
 from codemods.facts.loops import module_of
 from codemods.facts.training.iterations import called_functions, own
+from codemods.facts.training.modes import is_models_method
 from codemods.library.kinds import MODULE_METHODS, Kind, kind
 from codemods.library.operations import operation
 from codemods.library.packages import is_known
+from codemods.library.torchscript import COMPILING, SCRIPT_MODULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,7 +150,29 @@ class GraphUses:
         for module in self.flow.modules:
             if module.tree.body:
                 self.of_models.statements(module, module.tree.body)
-        return self.of_models.entered
+        found = dict(self.of_models.entered)
+        for function, names in self._given_by_forwards.items():
+            found[function] = found.get(function, frozenset()) | names
+        return found
+
+    @property
+    def _given_by_forwards(self) -> dict[Callee, frozenset[str]]:
+        """The same of what forwards call: a loss of the project is given what another model has computed."""
+        inside = self.of(self._makes_graph, outside=False)
+        for function, _, _ in self.flow.functions() if not self._makes_torchscript() else ():
+            if function.name == "forward" and is_models_method(self.flow, function):
+                inside.function(function, frozenset(signature(function).names) - {"self"})
+        return inside.entered
+
+    def _makes_torchscript(self) -> bool:
+        """Whether forwards may be compiled to TorchScript, which knows no decorators."""
+        return any(
+            value.name in COMPILING or value.name == SCRIPT_MODULE
+            for module in self.flow.modules
+            if "jit" in module.text
+            for each in module.nodes(ast.Attribute, ast.Name)
+            for value in self.flow.values(each)
+        )
 
     @lasting
     def computes(self, call: ast.Call) -> bool:
