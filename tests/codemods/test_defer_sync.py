@@ -469,9 +469,16 @@ SUMS = {
     ),
     "added to in two statements": (
         "s = 0.0",
+        "s += loss.item()\ns += out.abs()[0, 0].item()",
+        "return s",
+        "s = s + loss.detach().double()\ns = s + out.abs()[0, 0].detach().double()",
+        "s = float(s)\nreturn s",
+    ),
+    "added to in two statements that add what has no dimensions": (
+        "s = 0.0",
         "s += loss.item()\ns += out.abs().max().item()",
         "return s",
-        "s = s + loss.detach().double()\ns = s + out.abs().max().detach().double()",
+        "s += loss.detach().double()\ns += out.abs().max().detach().double()",
         "s = float(s)\nreturn s",
     ),
 }
