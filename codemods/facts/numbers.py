@@ -16,7 +16,7 @@ from codemods.library.kinds import Kind, kind
 from codemods.library.losses import is_loss_function
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -31,6 +31,8 @@ _COMPUTES = words("add div mul sub")
 _KEPT_ON_THE_WAY = words("cpu cuda detach item numpy tolist")
 _KEEP_RESULTS = words("staticmethod classmethod no_grad enable_grad inference_mode autocast")
 """Decorators of functions that return what the function does."""
+_TO_ONE = frozenset({Literal("'mean'"), Literal("'sum'"), Literal("'batchmean'")})
+"""What a loss is told that makes one number of all items."""
 _BEFORE_REDUCE = dict.fromkeys((f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "NLLLoss2d")), 3)
 """How many arguments a loss takes that do not say whether it reduces: weights, whether it averages, what it ignores."""
 _WITH_OUTPUT = "torch.nn.AdaptiveLogSoftmaxWithLoss"
@@ -303,11 +305,10 @@ class _Numbers:
 
     def _reduces(self, callee: Value, call: ast.Call) -> bool:
         """Whether what is called surely returns a single number, as losses do that are not told otherwise."""
-        given = {each.arg for each in call.keywords}
-        if given & {"reduction", "reduce", None}:
+        if self._may_keep_items(call.keywords):
             return False
         if isinstance(callee, External):
-            reduces = callee.name in _REDUCING and len(call.args) == 1 and not given
+            reduces = callee.name in _REDUCING and len(call.args) == 1 and not call.keywords
             return reduces or is_loss_function(callee.name)
         if kind(self._flow, callee) is not Kind.LOSS or not isinstance(callee, Made):
             return False
@@ -318,7 +319,15 @@ class _Numbers:
             isinstance(each, ast.Starred) for each in made.args
         ):
             return False
-        return not {each.arg for each in made.keywords} & {"reduction", "reduce", None}
+        return not self._may_keep_items(made.keywords)
+
+    def _may_keep_items(self, keywords: Sequence[ast.keyword]) -> bool:
+        """Whether a loss may be told not to make one number of all items; ``reduction="mean"`` tells it to."""
+        return any(
+            each.arg in {"reduce", None}
+            or (each.arg == "reduction" and not frozenset() < self._flow.values(each.value) <= _TO_ONE)
+            for each in keywords
+        )
 
 
 def _is_size(node: ast.expr) -> bool:
