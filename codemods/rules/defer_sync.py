@@ -18,6 +18,7 @@ from codemods.facts.training.deferral import outcomes
 from codemods.facts.training.deferred_copies import DeferredCopy
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor
+from codemods.facts.training.deferred_updates import EACH, DeferredUpdates
 from codemods.facts.training.seldom_uses import SeldomUse
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.totals import added
@@ -59,6 +60,9 @@ class DeferSync(Codemod):
         where the number of such a sum is read. A loop within the iteration, such as one over all parameters for the
         norm of their gradients, waits in each of its passes: its sum stays on the device until that loop ends, and the
         host waits once.
+
+        A meter of the script (``losses.update(loss.item(), n)``) that nothing asks before the loop is over is told all
+        of it then, in the same order.
 
         So does a moving average, ``shown = 0.9 * shown + 0.1 * loss.item()``.
 
@@ -219,6 +223,9 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
         if isinstance(deferral, DeferredTensor):
             message = _BACK if deferral.made.is_there else _KEPT
             return self.rewrites(total.module, node, message, *_there(deferral), promise=Promise.BITWISE)
+        if isinstance(deferral, DeferredUpdates):
+            edits = [*_told_later(deferral), *_without_copies(deferral)]
+            return self.rewrites(total.module, node, _KEPT, *edits, promise=Promise.BITWISE)
         if isinstance(deferral, DeferredList):
             return self._kept(deferral, node)
         if isinstance(deferral, DeferredCopy):
@@ -292,6 +299,27 @@ def _of_this_run(kept: DeferredList) -> Iterator[Edit]:
     last = f"{name}[{kept.mark}:]"
     yield Insert(module, loop, f"{kept.mark} = len({name})", "before")
     yield Insert(module, loop, f"{last} = {last.join(_ITEMS)}", "after")
+
+
+def _told_later(kept: DeferredUpdates) -> Iterator[Edit]:
+    """``losses.update(loss.item(), n)`` → ``losses_updates.append((loss.detach(), n))``, and the updates after it."""
+    module, loop, call, pending = kept.total.module, kept.total.loop, kept.call, kept.pending
+    (one,) = kept.readings
+    holes = {"tensor": one.tensor if kept.told is one.node else kept.told}
+    holes |= {f"beside_{number}": each for number, each in enumerate(kept.beside)}
+    detached = _detached(kept, one) if kept.told is one.node else ""
+    items = [f"{{tensor}}{detached}", *(f"{{{each}}}" for each in list(holes)[1:])]
+    item = f"({', '.join(items)})" if kept.beside else items[0]
+    if kept.told is not one.node:
+        yield _as_tensor(kept, one)
+    yield Replace(module, call, f"{pending}.append({item})", tuple(holes.items()))
+    yield Insert(module, loop, f"{pending} = []", "before")
+    number = f"{EACH}[0].item()" if kept.beside else f"{EACH}.item()"
+    later = {kept.told: number, **{each: f"{EACH}[{place}]" for place, each in enumerate(kept.beside, start=1)}}
+    arguments = [later.get(each) or module.code(each) for each in call.args]
+    arguments += [f"{each.arg}={later.get(each.value) or module.code(each.value)}" for each in call.keywords]
+    again = f"for {EACH} in {pending}:\n    {module.code(call.func)}({', '.join(arguments)})"
+    yield Insert(module, loop, again, "after")
 
 
 def _without_copies(kept: Deferral) -> Iterator[Edit]:

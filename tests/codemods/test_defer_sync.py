@@ -957,13 +957,13 @@ class Meter:
     ("start", "clock", "remedy"),
     [
         pytest.param(
-            "Meter()",
+            "[Meter()][0]",
             "",
             ": give it the tensor, detached, and make a number of its average where that is shown",
             id="a meter",
         ),
         pytest.param(
-            "Meter()", "print(time.time())\n", "", id="a meter beside a clock, which would no longer show the time"
+            "[Meter()][0]", "print(time.time())\n", "", id="a meter beside a clock, which would no longer show the time"
         ),
         pytest.param("set()", "", "", id="something of Python's"),
     ],

@@ -9,7 +9,7 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import Tensor, Unknown
 from codemods.facts.models.local_steps import writes_into
 from codemods.facts.reaching import is_seen_elsewhere, reaching
-from codemods.facts.training.totals import added, appended
+from codemods.facts.training.totals import added, appended, told
 from codemods.library.operations import operation
 from codemods.library.operators import Memory
 
@@ -24,7 +24,7 @@ class Named(NamedTuple):
     """What is added to a sum, or appended to a list, by a name."""
 
     total: str
-    """The sum or list."""
+    """The sum, list or meter."""
     read: ast.Name
     """Where the name is read, once."""
     given: ast.expr
@@ -32,7 +32,7 @@ class Named(NamedTuple):
 
 
 def named(flow: Flow, loop: Loop, one: Reading) -> Named | None:
-    """The sum or list to which a name adds what is read from the device; None where the name has any other use.
+    """The sum, list or meter to which a name adds what is read from the device; None where the name has any other use.
 
     Nor may anything in the loop write into the tensor, as the name would hold what is written.
     """
@@ -46,7 +46,8 @@ def named(flow: Flow, loop: Loop, one: Reading) -> Named | None:
     readers = found.readers(value)
     if len(readers) != 1 or found.given(readers[0]) != [value] or readers[0] not in walk(loop):
         return None
-    pair = added(module.statement(readers[0])) or appended(module.statement(readers[0]))
+    user = module.statement(readers[0])
+    pair = added(user) or appended(user) or told(user)
     if pair is None or pair[0] == target.id or readers[0] not in walk(pair[1]):
         return None
     names = {each.id for each in walk(one.tensor) if isinstance(each, ast.Name)}

@@ -24,12 +24,13 @@ from codemods.facts.training.arrays_of_one import ArrayOfOne, array_of_one
 from codemods.facts.training.deferred_copies import Copy, DeferredCopy, copied
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
+from codemods.facts.training.deferred_updates import DeferredUpdates, Meter, given, own_meter
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.facts.training.number_uses import use_in_passes, use_of_sum, why_needed
 from codemods.facts.training.seldom_uses import SeldomUse, seldom_uses
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.sums import Deferral
-from codemods.facts.training.totals import Total, added, appended, decayed, written_item
+from codemods.facts.training.totals import Total, added, appended, decayed, told, written_item
 from codemods.facts.training.totals_of_items import ItemTotal, item_of, own_dictionary
 from codemods.library.streams import ENTERS_STREAM
 from codemods.library.waits import SYNCHRONIZES
@@ -309,10 +310,12 @@ class _Iteration:
         if all(isinstance(each, Copy) for each in readings):
             return DeferredCopy(self._flow, total, readings)
         by_name = [named(self._flow, self.loop, each) for each in readings]
-        given = {each.read: each.given for each in by_name if each is not None and each.total == total.name}
+        by_names = {each.read: each.given for each in by_name if each is not None and each.total == total.name}
+        if isinstance(total, Meter):
+            return DeferredUpdates(self._flow, total, readings, named=by_names, script=self.script)
         if appended(total.additions[0]):
-            return DeferredList(self._flow, total, readings, named=given, script=self.script)
-        return Deferral(self._flow, total, readings, named=given)
+            return DeferredList(self._flow, total, readings, named=by_names, script=self.script)
+        return Deferral(self._flow, total, readings, named=by_names)
 
     def _why_not(self, deferral: Deferral) -> Reason | None:
         """What speaks against one of them."""
@@ -354,6 +357,8 @@ class _Iteration:
                 and self._has_own(self._module.statement(by.read))
             ):
                 by_name.setdefault(by.total, []).append(one)
+            elif (meter := told(statement)) is not None and one.node in given(meter[1]) and self._has_own(statement):
+                by_name.setdefault(meter[0], []).append(one)
             else:
                 others.append(one)
         return [(self._total(name, makers.get(name)), readings) for name, readings in by_name.items()], others
@@ -363,13 +368,18 @@ class _Iteration:
         return made_tensor(self.script, self._module, item.value) if isinstance(item.value, ast.Name) else None
 
     def _has_own(self, statement: ast.stmt) -> bool:
-        """Whether a statement adds to what is of the function alone: a name, or an item of its dictionary."""
+        """Whether a statement adds to what is of the function alone: a name, an item of its dictionary, or a meter."""
+        if told(statement) is not None:
+            return not self.is_inner and own_meter(self._flow, self._module, self.loop, statement) is not None
         item = item_of(statement)
         return item is None or own_dictionary(self._module, self.loop, item) is not None
 
     def _total(self, name: str, made: MadeTensor | None) -> Total:
         statements = own(self.loop, ast.stmt)
         found = tuple(each for each in statements if self._adds_to(each, name, is_tensor=made is not None))
+        bound = own_meter(self._flow, self._module, self.loop, found[0])
+        if bound is not None:
+            return Meter(self._module, self.loop, name, found, bound=bound)
         item = item_of(found[0]) if made is None else None
         kept = own_dictionary(self._module, self.loop, item) if item is not None else None
         if item is not None and kept is not None:
@@ -381,8 +391,8 @@ class _Iteration:
         item = written_item(statement) if is_tensor else None
         if item is not None:
             return unparsed(item[0].value) == name
-        pair = None if is_tensor else added(statement) or appended(statement) or decayed(statement)
-        return pair is not None and pair[0] == name
+        pair = added(statement) or appended(statement) or decayed(statement) or told(statement)
+        return not is_tensor and pair is not None and pair[0] == name
 
     def _obstacle(self) -> Reason | None:
         """What speaks against all of it."""

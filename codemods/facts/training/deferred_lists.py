@@ -61,11 +61,9 @@ class DeferredList(Deferral):
 
     def _why_no_items(self) -> Reason | None:
         """Why an item would be no tensor of the same number."""
-        for where in self.flow.modules:
-            for each in where.nodes(ast.Constant):
-                if isinstance(each.value, str) and each.value in _STATIC:
-                    text = f"compiled code may write over its results ({HERE})"
-                    return Reason("captured", text, (at(where, each),))
+        captured = self._why_captured()
+        if captured is not None:
+            return captured
         for statement in self.total.additions:
             item = self._item(statement)
             one = next((each for each in self.readings if each.node is item), None)
@@ -74,6 +72,15 @@ class DeferredList(Deferral):
             reason = self._why_no_tensor(one) if one is not None else self._why_computed(item)
             if reason is not None:
                 return reason
+        return None
+
+    def _why_captured(self) -> Reason | None:
+        """Why what the device computes may be written over by the next pass."""
+        for where in self.flow.modules:
+            for each in where.nodes(ast.Constant):
+                if isinstance(each.value, str) and each.value in _STATIC:
+                    text = f"compiled code may write over its results ({HERE})"
+                    return Reason("captured", text, (at(where, each),))
         return None
 
     def _item(self, statement: ast.stmt) -> ast.expr | None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Loop: TypeAlias = "ast.For | ast.While"
 
+TELLING = frozenset({"update", "add"})
+"""Methods by which a meter is told a number."""
 _LOOK_AT_ALL = frozenset({"locals", "globals", "vars", "eval", "exec"})
 _OLD_FORMATS = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?([a-zA-Z])")
 _FORMATS = re.compile(r"\{(?::[^{}]*?([a-zA-Z%])?)?\}")
@@ -91,6 +93,16 @@ def appended(statement: ast.stmt) -> tuple[str, ast.expr] | None:
     match statement:
         case ast.Expr(ast.Call(ast.Attribute(ast.Name() | ast.Subscript(ast.Name()) as to, "append"), [value], [])):
             return unparsed(to), value
+    return None
+
+
+def told(statement: ast.stmt) -> tuple[str, ast.Call] | None:
+    """The meter that a statement tells something, and how: ``losses.update(loss.item(), n)``."""
+    match statement:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), method), arguments, keywords) as call):
+            is_plain = not any(isinstance(each, ast.Starred) for each in arguments)
+            if method in TELLING and is_plain and all(each.arg is not None for each in keywords):
+                return name, call
     return None
 
 

@@ -60,7 +60,7 @@ def own_dictionary(module: Module, loop: Loop, item: ast.Subscript) -> OwnDictio
         return None
     name = item.value.id
     stores = [each for each in module.stores.get(name, ()) if module.function(each) is function]
-    if len(stores) != 1 or _is_bound_otherwise(module, loop, name):
+    if len(stores) != 1 or is_bound_otherwise(module, loop, name):
         return None
     made = module.statement(stores[0])
     match made:
@@ -68,18 +68,19 @@ def own_dictionary(module: Module, loop: Loop, item: ast.Subscript) -> OwnDictio
             items = _items(module, value, loop)
         case _:
             return None
-    if items is None or not _surely_before(module, made, loop):
+    if items is None or not surely_before(module, made, loop):
         return None
     started, start = made, items.get(key.value)
     for each in own(module.tree if function is None else function, ast.Assign):
         match each:
             case ast.Assign([ast.Subscript(ast.Name(id=root), ast.Constant(value=of))], given):
-                if root == name and of == key.value and added(each) is None and _surely_before(module, each, loop):
+                if root == name and of == key.value and added(each) is None and surely_before(module, each, loop):
                     started, start = max((started, start), (each, given), key=lambda pair: module.span(pair[0]))
     return None if start is None else OwnDictionary(made, started, start)
 
 
-def _is_bound_otherwise(module: Module, loop: Loop, name: str) -> bool:
+def is_bound_otherwise(module: Module, loop: Loop, name: str) -> bool:
+    """Whether something else than an assignment may give a name a meaning where the loop stands."""
     function = module.function(loop)
     if any(isinstance(each, ast.ClassDef) and module.function(each) is function for each in module.ancestors(loop)):
         return True
@@ -102,7 +103,7 @@ def _items(module: Module, node: ast.expr, place: ast.stmt) -> dict[object, ast.
     return None
 
 
-def _surely_before(module: Module, statement: ast.stmt, loop: Loop) -> bool:
+def surely_before(module: Module, statement: ast.stmt, loop: Loop) -> bool:
     """Whether a statement runs each time before the loop does, beside it or beside what is around it."""
     suite = module.suite(statement)
     around = [loop, *module.ancestors(loop)]
@@ -256,15 +257,7 @@ class ItemTotal(Total):
     @property
     def read_after_exceptions(self) -> Iterator[ast.expr]:
         """Where the tensor may be read because an exception has left the loop before its number was asked for."""
-        for above in self.module.ancestors(self.loop):
-            if isinstance(above, ast.Try) and any(self.loop in walk(each) for each in above.body):
-                fine = {one for each in (*above.body, *above.orelse) for one in walk(each)} if not self.goes_on else ()
-                last = {one for each in above.finalbody for one in walk(each)}
-                yield from (
-                    each
-                    for each in self.uses
-                    if each in last or (above.handlers and each not in fine and each not in self.inside)
-                )
+        return read_where_it_failed(self, goes_on=self.goes_on)
 
     def why_told_apart(self, flow: Flow) -> Reason | None:
         """Why it would show that a sum of floats, to which nothing was added yet, is 0.0 and no longer 0."""
@@ -272,6 +265,22 @@ class ItemTotal(Total):
             if each in self._whole or not is_alike(flow, self.module, each):
                 return self.told_apart(each)
         return None
+
+
+def read_where_it_failed(total: Total, *, goes_on: bool) -> Iterator[ast.expr]:
+    """Where something is read after an exception has left the loop: in or after a ``try`` around it.
+
+    Where the next run of the loop goes on with it, what stands in the ``try`` may read it, too.
+    """
+    for above in total.module.ancestors(total.loop):
+        if isinstance(above, ast.Try) and any(total.loop in walk(each) for each in above.body):
+            fine = {one for each in (*above.body, *above.orelse) for one in walk(each)} if not goes_on else ()
+            last = {one for each in above.finalbody for one in walk(each)}
+            yield from (
+                each
+                for each in total.uses
+                if each in last or (above.handlers and each not in fine and each not in total.inside)
+            )
 
 
 def _held(node: ast.expr) -> Held:
