@@ -94,6 +94,15 @@ NOT_FOUND = {
     "a pass may end before it": (
         "    for i in log:\n        a = torch.ones(n)\n        if i:\n            continue\n        a = a.to(device)\n"
     ),
+    "the function may end before it, where there is no device": (
+        "    a = torch.ones(n)\n    if device is None:\n        return None\n    return log(a.to(device))\n"
+    ),
+    "it fails before it where CUDA is not available": (
+        "    a = torch.ones(n)\n    for i in log:\n        if not use_cuda:\n            raise ValueError\n    a = a.cuda()\n"
+    ),
+    "the script may end before it": (
+        "    a = torch.ones(n)\n    try:\n        log(n)\n    except ValueError:\n        exit()\n    a = a.to(device)\n"
+    ),
     "the script goes on without CUDA": (
         "    try:\n        a = torch.ones(n)\n        a = a.cuda()\n    except RuntimeError:\n        pass\n    log(a)\n"
     ),

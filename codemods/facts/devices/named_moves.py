@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, declared_outer
-from codemods.dataflow.source import FUNCTIONS, LOOPS, is_name, walk
+from codemods.dataflow.source import FUNCTIONS, LOOPS, is_name, last_name, walk
 from codemods.dataflow.values import library_names
 from codemods.facts.reaching import is_seen_elsewhere, reaching
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _VARIABLE = "torch.autograd.Variable"
 _ASKING = frozenset({"torch.cuda.is_available", "torch.device"})
 _PLAIN = (ast.Name, ast.Attribute, ast.BoolOp, ast.UnaryOp, ast.Constant, ast.boolop, ast.unaryop, ast.expr_context)
+_ENDING = frozenset({"exit", "_exit", "quit", "abort", "error", "skip"})
+"""Functions that end the script, however they are imported."""
+_PARTS = (ast.stmt, ast.excepthandler, ast.match_case)
 _HIDING = (*FUNCTIONS, *LOOPS, ast.Try, ast.Match)
 """Statements in which a value is given only perhaps, or again and again."""
 _INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.BoolOp)
@@ -137,13 +140,20 @@ def _between(module: Module, made: ast.expr, below: ast.stmt) -> Sequence[ast.st
     return () if is_hidden else between
 
 
-def _jumps(statement: ast.AST) -> bool:
-    """Whether a pass of the loop around may be left there; what leaves the function reads the name no more."""
+def _jumps(statement: ast.AST, *, in_loop: bool = False) -> bool:
+    """Whether the function, or a pass of the loop around, may be left there: perhaps where there is no such device."""
+    match statement:
+        case ast.Return() | ast.Raise():
+            return True
+        case ast.Expr(ast.Call(func)) if last_name(func) in _ENDING:
+            return True
     if isinstance(statement, (ast.Break, ast.Continue)):
-        return True
-    if isinstance(statement, (*FUNCTIONS, *LOOPS)):
+        return not in_loop
+    if isinstance(statement, FUNCTIONS):
         return False
-    return any(_jumps(each) for each in ast.iter_child_nodes(statement) if isinstance(each, ast.stmt))
+    in_loop = in_loop or isinstance(statement, LOOPS)
+    inner = (each for each in ast.iter_child_nodes(statement) if isinstance(each, _PARTS))
+    return any(_jumps(each, in_loop=in_loop) for each in inner)
 
 
 def _is_read_below(read: ast.Name, name: ast.Name, condition: ast.If | ast.IfExp | None, below: ast.stmt) -> bool:
