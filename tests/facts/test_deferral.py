@@ -151,6 +151,11 @@ def test_sums(inside: str, expected: list[str]) -> None:
             "more += [loss.item()]", "its value is kept in 'more' in each iteration (line 12)", id="added to a list"
         ),
         pytest.param(
+            "found = (loss, 1) if i else batches.found\ns += found.item()",
+            "whether 'found' is a tensor is not known (line 13)",
+            id="what is no tuple where it is asked for its item",
+        ),
+        pytest.param(
             "s += batches.loss.item()",
             "whether 'batches.loss' is a tensor is not known (line 12)",
             id="nobody knows of what",

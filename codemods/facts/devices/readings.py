@@ -140,8 +140,8 @@ def _may_be_there(flow: Flow, node: ast.expr) -> bool:
 
 
 def _is_unknown(flow: Flow, node: ast.expr) -> bool:
-    """Whether it may be a tensor; where it may be of a parameter, what else a library makes is one like it."""
-    values = flow.values(node)
+    """Whether what has ``item()`` may be a tensor; where it may be of a parameter, what a library makes is one, too."""
+    values = [each for each in flow.values(node) if not isinstance(each, _WITHOUT_ITEM)]
     may_be = (*_PERHAPS, Made) if any(map(is_of_parameters, values)) else _PERHAPS
     return bool(values) and all(isinstance(each, may_be) for each in values)
 
