@@ -44,6 +44,7 @@ from codemods.facts.whole_targets import whole_target
 from codemods.library.kinds import RANKS, Kind, always, is_loss, is_parameter, kind
 from codemods.library.removed import (
     BUILTINS_OF_PYTHON_2,
+    COUNTED,
     METHODS_OF_PYTHON_2,
     NO_ITEM,
     NO_NEXT,
@@ -339,6 +340,7 @@ def _failing_call(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, st
         yield gone.since, f"{callee.name}()", f" fails: {gone.instead}"
     yield from _failing_arguments(callee.name, node) if isinstance(callee, External) else ()
     yield from _failing_without(flow, callee.name, node, 0) if isinstance(callee, External) else ()
+    yield from _failing_quotients(callee.name, node) if isinstance(callee, External) else ()
     class_ = class_of(callee) if isinstance(callee, Instance) else None
     if class_ is not None and "torch.autograd.Function" in flow.bases(class_):
         forward = flow.method(class_, "forward")
@@ -410,6 +412,28 @@ def _failing_arguments(name: str, node: ast.Call) -> Iterator[tuple[Version, str
         if gone is not None:
             since = f" since torch {gone.since[0]}.{gone.since[1]}" if name.startswith("torch.") else ""
             yield gone.since, "", f"{name.rpartition('.')[2]}() takes no {each.arg}{since}: {gone.instead}"
+
+
+def _failing_quotients(name: str, node: ast.Call) -> Iterator[tuple[Version, str, str]]:
+    """``range(n / 2)``, ``nn.Linear(size / 2, 10)``: a division gives a float since Python 3."""
+    given = [] if any(isinstance(each, ast.Starred) for each in node.args) else node.args[: COUNTED.get(name, 0)]
+    for each in filter(_is_quotient, given):
+        called = f"{name.removeprefix('builtins.')}()"
+        yield (
+            PYTHON,
+            "",
+            f"{called} takes no float: write // in {ast.unparse(each)}, which is an integer in Python 2 alone",
+        )
+
+
+def _is_quotient(node: ast.expr) -> bool:
+    """``n / 2``, or ``n / 2 + 1``."""
+    match node:
+        case ast.BinOp(_, ast.Div(), _):
+            return True
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult(), right):
+            return _is_quotient(left) or _is_quotient(right)
+    return False
 
 
 def _failing_without(flow: Flow, name: str, node: ast.Call, shift: int) -> Iterator[tuple[Version, str, str]]:

@@ -179,6 +179,17 @@ _STILL_THERE = frozenset(
 BUILTINS_OF_PYTHON_2 = frozenset(
     {"basestring", "cmp", "execfile", "file", "long", "raw_input", "reduce", "reload", "unichr", "unicode", "xrange"}
 )
+_SIZED_BY_ONE = "BatchNorm1d BatchNorm2d BatchNorm3d"
+_SIZED_BY_TWO = """
+    Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding GRU GRUCell LSTM LSTMCell Linear RNN
+    RNNCell
+"""
+COUNTED = {
+    "builtins.range": 3,
+    **{f"torch.nn.{each}": 1 for each in _SIZED_BY_ONE.split()},
+    **{f"torch.nn.{each}": 2 for each in _SIZED_BY_TWO.split()},
+}
+"""What takes no floats as its first arguments, and how many these are: ``8 / 2`` was an integer in Python 2."""
 METHODS_OF_PYTHON_2 = {
     "has_key": "in",
     "iteritems": "items()",

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from codemods.library.removed import (
+    COUNTED,
     PYTHON,
     demanded_argument,
     removed,
@@ -109,6 +110,19 @@ def test_modules_that_are_gone_cannot_be_imported(name: str) -> None:
 def test_what_has_taken_a_place_is_there(name: str) -> None:
     assert any(name in row.instead for each in removed_names() if (row := removed(each)) is not None)
     assert callable(getattr(torch.linalg, name.rpartition(".")[2]))
+
+
+@pytest.mark.parametrize("name", sorted(COUNTED))
+def test_what_takes_no_floats(name: str) -> None:
+    package, _, last = name.rpartition(".")
+    called = getattr(importlib.import_module(package), last)
+    more = (1,) if name.startswith("torch.nn.Conv") else ()
+
+    for at in range(COUNTED[name]):
+        given = [4] * COUNTED[name]
+        called(*given, *more)
+        with pytest.raises(TypeError):
+            called(*[each / 2 if place == at else each for place, each in enumerate(given)], *more)
 
 
 def test_what_modules_had() -> None:
