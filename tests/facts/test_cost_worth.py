@@ -52,6 +52,35 @@ def test_what_cannot_pay(known: Script, compiled: bool | None, narrow: bool) -> 
     assert (found.why_in_32_bits(frozenset(values)) is not None) is narrow
 
 
+@pytest.mark.parametrize(
+    ("under", "then", "is_vain"),
+    [
+        pytest.param("if i % 100 == 0:", "print(second(x).mean())", True, id="for a sample now and then"),
+        pytest.param("if i % 100 == 0 and epoch > 3:", "show(x)", True, id="in a function that is called for one"),
+        pytest.param("if epoch > 3:", "print(second(x).mean())", False, id="in all iterations from one on"),
+        pytest.param("if i % 5 == 0:", "second(x).sum().backward()", False, id="a generator learns now and then"),
+        pytest.param("if True:", "print(second(x).mean())", False, id="in each iteration"),
+    ],
+)
+def test_a_network_of_few_iterations(under: str, then: str, is_vain: bool) -> None:  # noqa: FBT001 - expected
+    known = script(f"""{HEAD}
+def show(x):
+    print(second(x).mean())
+model, second = {LARGE}, models.resnet18()
+i = 0
+for epoch in range(500):
+    for x, y in DataLoader({IMAGES}, batch_size=64):
+        model(x).sum().backward()
+        {under}
+            {then}
+        i += 1
+""")
+    found = {each.value.name: Worth(known).why_compiled_in_vain(each.value) for each in known.models}
+
+    assert found["torchvision.models.resnet50"] is None
+    assert (found["torchvision.models.resnet18"] is not None) is is_vain
+
+
 PROBE = """\
 class Probe(nn.Module):
     def __init__(self, features, classes):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import lasting
+from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Tensor, in_order, without_none
 from codemods.facts.cost.constants import Constants
 from codemods.facts.cost.lengths import Lengths
@@ -47,6 +47,12 @@ _LOOKED_UP = Reason(_CODE, "its model only looks up rows of a table: there is li
 _ONE = Reason(
     _CODE,
     "its model is given one observation of an environment at a time: launching operations takes longer than they do",
+    remedy=_WHATEVER,
+)
+
+_SELDOM = Reason(
+    _CODE,
+    "few iterations call it, and learn nothing from that: starting compiled code takes longer than it can save",
     remedy=_WHATEVER,
 )
 
@@ -102,12 +108,23 @@ class Worth:
         is_published = sizes is not None and sizes.published is not None
         return not is_published and sees_one_at_a_time(self.script.flow, model)
 
+    def _is_called_seldom(self, model: Value) -> bool:
+        """Whether iterations call it under ``if step % 1000 == 0:`` alone, with no backward there: for a sample."""
+        found = []
+        for iteration in self.iterations(model):
+            usual = {test for each in iteration.of(EventKind.BACKWARD) for test in each.conditions}
+            calls = [each for each in iteration.of(EventKind.FORWARD) if model in each.subjects]
+            found += [any(_has_remainder(test) for test in each.conditions if test not in usual) for each in calls]
+        return bool(found) and all(found)
+
     def why_compiled_in_vain(self, model: Value) -> Reason | None:
         """Why compiled code of the model cannot save what its start takes; None where it may, or that is not known."""
         if only_looks_up(self.script, model):
             return _LOOKED_UP
         if self._sees_one_at_a_time(model):
             return _ONE
+        if self._is_called_seldom(model):
+            return _SELDOM
         sizes, operations, length = self.networks.sizes(model), self.operations(model), self.length(model)
         named = f" of a network of {_parameters(sizes)}" if sizes and sizes.parameters else ""
         if operations is not None and operations <= OPERATIONS_OF_SMALL:
@@ -245,6 +262,10 @@ def worth(script: Script) -> Worth:
 def _seen_from(script: Script, _module: Module) -> Worth:
     """The same: which options of the command line are followed depends on the module whose sites are sought."""
     return Worth(script)
+
+
+def _has_remainder(test: ast.expr) -> bool:
+    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in walk(test))
 
 
 def _parameters(sizes: Sizes) -> str:
