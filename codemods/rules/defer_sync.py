@@ -314,11 +314,11 @@ def _told_later(kept: DeferredUpdates) -> Iterator[Edit]:
         yield _as_tensor(kept, one)
     yield Replace(module, call, f"{pending}.append({item})", tuple(holes.items()))
     yield Insert(module, loop, f"{pending} = []", "before")
-    number = f"{EACH}[0].item()" if kept.beside else f"{EACH}.item()"
-    later = {kept.told: number, **{each: f"{EACH}[{place}]" for place, each in enumerate(kept.beside, start=1)}}
+    names = kept.names or tuple(f"{EACH}[{place}]" if kept.beside else EACH for place in range(1 + len(kept.beside)))
+    later = {**dict(zip(kept.beside, names[1:], strict=True)), kept.told: f"{names[0]}.item()"}
     arguments = [later.get(each) or module.code(each) for each in call.args]
     arguments += [f"{each.arg}={later.get(each.value) or module.code(each.value)}" for each in call.keywords]
-    again = f"for {EACH} in {pending}:\n    {module.code(call.func)}({', '.join(arguments)})"
+    again = f"for {', '.join(kept.names) or EACH} in {pending}:\n    {module.code(call.func)}({', '.join(arguments)})"
     yield Insert(module, loop, again, "after")
 
 

@@ -64,7 +64,7 @@ def code(start: str, inside: str, end: str, meter: str = METER) -> str:
 
 START = 'm = Meter("loss")'
 PENDING = f"{START}\nm_updates = []"
-LATER = "for each in m_updates:\n    m.update(each[0].item(), each[1])\n"
+LATER = "for value, n in m_updates:\n    m.update(value.item(), n)\n"
 WRITTEN = {
     "its mean is returned": (
         "m.update(loss.item(), x.size(0))",
@@ -81,20 +81,26 @@ WRITTEN = {
     "a count has a name": (
         "hits = (out.argmax(1) == y).sum().item()\nm.update(hits)",
         "hits = (out.argmax(1) == y).sum()\nm_updates.append(hits)",
-        "for each in m_updates:\n    m.update(each.item())\n",
+        "for value in m_updates:\n    m.update(value.item())\n",
         "return m.sum",
     ),
     "by keywords, in one branch": (
         "size = x.size(0)\nif size > 4:\n    m.update(n=size, value=loss.item())",
         "size = x.size(0)\nif size > 4:\n    m_updates.append((loss.detach(), size))",
-        "for each in m_updates:\n    m.update(n=each[1], value=each[0].item())\n",
+        "for value, n in m_updates:\n    m.update(n=n, value=value.item())\n",
         "return m.mean",
     ),
     "a number that is written out": (
         "m.update(loss.item(), 2)",
         "m_updates.append(loss.detach())",
-        "for each in m_updates:\n    m.update(each.item(), 2)\n",
+        "for value in m_updates:\n    m.update(value.item(), 2)\n",
         "return m.mean",
+    ),
+    "the loop has a name of the method's": (
+        "n = len(x)\nm.update(loss.item(), n)",
+        "n = len(x)\nm_updates.append((loss.detach(), n))",
+        "for each in m_updates:\n    m.update(each[0].item(), each[1])\n",
+        "return m.mean, n",
     ),
 }
 
@@ -110,7 +116,7 @@ def test_a_meter_is_told_after_the_loop(inside: str, new_inside: str, later: str
 def test_two_meters() -> None:
     start = 'a = Meter("a")\nb = Meter("b")'
     new = "a_updates.append(loss.detach())\nb_updates.append((out.mean().detach(), len(x)))"
-    later = "for each in a_updates:\n    a.update(each.item())\nfor each in b_updates:\n    b.update(each[0].item(), each[1])\n"
+    later = "for value in a_updates:\n    a.update(value.item())\nfor value, n in b_updates:\n    b.update(value.item(), n)\n"
     before = code(start, "a.update(loss.item())\nb.update(out.mean().item(), len(x))", "return str(a), str(b)")
     after = code(
         f"{start}\na_updates = []\nb_updates = []",

@@ -32,7 +32,7 @@ _ACTING = (
     *(ast.Import, ast.ImportFrom, ast.ClassDef, ast.Assert),
 )
 EACH = "each"
-"""The name of what a meter is told, one after the other, after the loop."""
+"""The name of what a meter is told, one after the other, after the loop, where its method has no names for it."""
 
 
 def given(call: ast.Call) -> list[ast.expr]:
@@ -163,6 +163,19 @@ class DeferredUpdates(DeferredList):
     def beside(self) -> list[ast.expr]:
         """The other arguments that a pass has to keep for it."""
         return [each for each in given(self.call) if each is not self.told and not isinstance(each, ast.Constant)]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the method calls the arguments that are kept for it; none where the script has these names already."""
+        call = self.call
+        (method, *_) = self.flow.called(call)
+        parameters = [each.arg for each in signature(method).named[1:]]
+        by_argument = dict(zip(call.args, parameters, strict=False)) | {each.value: each.arg for each in call.keywords}
+        found = [by_argument.get(each) for each in (self.told, *self.beside)]
+        scope = self.total.function or self.total.module.tree
+        taken = bound_names(scope) | {each.id for each in walk(scope) if isinstance(each, ast.Name)}
+        names = tuple(each for each in found if each is not None and each not in taken)
+        return names if len(set(names)) == len(found) else ()
 
     @property
     def joins(self) -> bool:
