@@ -10,6 +10,7 @@ from codemods.editing.values import AddArgument
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.models.stepped import given_parameters, stepped
+from codemods.facts.precision.presence import other_precision
 from codemods.facts.reason import Reason
 from codemods.facts.training.fusing import (
     may_be_scaled,
@@ -162,7 +163,9 @@ for epoch in range(10):
         if in_vain is not None:
             return self.left(module, call, in_vain)
         forms = [FUSED[each] for each in names]
-        is_exact = all(each.is_exact for each in forms) and not may_be_scaled(script)
+        # In 16 bits, the fused form rounds once where the other rounds after each operation.
+        is_plain = not may_be_scaled(script) and other_precision(script) is None
+        is_exact = is_plain and all(each.is_exact for each in forms)
         return self.rewrites(
             module,
             call,

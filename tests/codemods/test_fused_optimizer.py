@@ -189,6 +189,7 @@ class Trainer:
     [
         pytest.param("SGD", "", Promise.BITWISE, id="SGD gives the same bits"),
         pytest.param("SGD", "scaler = torch.amp.GradScaler()\n", Promise.PRECISION, id="not where it unscales"),
+        pytest.param("SGD", "if args.half:\n    model.half()\n", Promise.PRECISION, id="not in 16 bits"),
         pytest.param("Adam", "", Promise.PRECISION, id="Adam rounds otherwise"),
     ],
 )
