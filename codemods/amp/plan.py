@@ -25,7 +25,7 @@ from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.dtypes import Format, Formats
 from codemods.facts.precision.escapes import leak
 from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, without_bf16
-from codemods.facts.precision.narrow import narrow_operand, rounded_bound, vanishing
+from codemods.facts.precision.narrow import computed_on_host, narrow_operand, rounded_bound, vanishing
 from codemods.facts.precision.ratios import old_against_new
 from codemods.facts.precision.read_after import Uses
 from codemods.facts.precision.saturation import log_of_rest, makes_probabilities, rounds_probabilities
@@ -389,6 +389,7 @@ def _in_values(phases: Phases, phase: Phase) -> tuple[Hazard, ...]:
         rounded_bound(reach, calls_model, module, phase.code),
         log_of_rest(reach, calls_model, module, phase.code),
         narrow_operand(reach, calls_model, module, phase.code),
+        computed_on_host(reach, calls_model, module, phase.code),
         old_against_new(reach, calls_model, module, phase.code),
         bootstrapped(phases, phase),
     )

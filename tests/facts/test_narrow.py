@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from probe import script
 
-from codemods.facts.precision.narrow import narrow_operand, rounded_bound, vanishing
+from codemods.facts.precision.narrow import computed_on_host, narrow_operand, rounded_bound, vanishing
 from codemods.facts.reach import Reach, is_model_call
 
 if TYPE_CHECKING:
@@ -73,3 +73,25 @@ def test_a_bound_that_16_bits_round_to_1(body: str, expected: str | None) -> Non
 )
 def test_a_loss_that_has_no_kernel_for_16_bits(body: str, expected: str | None) -> None:
     assert why(narrow_operand, body) == expected
+
+
+SHOWN = "def loss_of(out, y):\n    out = {}\n    return (out - y).square().mean()\nloss = loss_of(model(x), y)"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("loss = (model(x).cpu() - y).square().mean()", "model(x).cpu()", id="at once"),
+        pytest.param("out = model(x)\nloss = F.mse_loss(out.to('cpu'), y)", "out.to('cpu')", id="by its name"),
+        pytest.param(SHOWN.format("out.to('cpu')"), "out.to('cpu')", id="in the function of the loss"),
+        pytest.param(SHOWN.format("out.float().cpu()"), None, id="in 32 bits"),
+        pytest.param(SHOWN.format("out.cpu().float()"), None, id="made 32 bits on the host"),
+        pytest.param(SHOWN.format("out"), None, id="it stays on the device"),
+        pytest.param("def f(out, n):\n    return out[n.cpu()]\nz = f(model(x), y.argmax(1))", None, id="something else"),
+        pytest.param("out = model(x)\nprint(out.detach().cpu())", None, id="it is only shown"),
+        pytest.param("out = model(x)\nseen.append(out.cpu().detach().numpy())", None, id="it is only kept"),
+        pytest.param("hits = (model(x).argmax(1).cpu() == y.cpu()).sum()", None, id="classes"),
+    ],
+)
+def test_a_loss_that_is_computed_on_the_host(body: str, expected: str | None) -> None:
+    assert why(computed_on_host, body) == expected

@@ -17,7 +17,7 @@ from codemods.library.operators import Autocast, Memory, Result, attribute, read
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee
@@ -363,6 +363,12 @@ class Formats:
         found = self.flow.called(call)
         return found if len(found) == len(without_none(self.flow.values(call.func))) else []
 
+    def inside(self, call: ast.Call) -> Iterator[tuple[Callee, Formats]]:
+        """The project's functions that the call runs, each with the formats in it once it has run."""
+        functions = _functions(self.flow, self.calls_model)
+        for each in self._run_by(call):
+            yield each, functions.after(each, self._given(each, call))
+
     def _returned(self, function: Callee, call: ast.Call, count: int | None = None) -> Sequence[Format]:
         """What the project's function returns for these arguments, or so many elements of that."""
         found = _functions(self.flow, self.calls_model).returned.of((function, self._given(function, call), count))
@@ -395,7 +401,7 @@ class _Functions:
         )
         """Where they make an array of a 16-bit tensor."""
 
-    def _after(self, function: Callee, given: _Given) -> Formats:
+    def after(self, function: Callee, given: _Given) -> Formats:
         """The formats in the function, once it has run."""
         inner = Formats(self._flow, self._calls_model, dict(given))
         if not isinstance(function, ast.Lambda):
@@ -403,12 +409,12 @@ class _Functions:
         return inner
 
     def _returns(self, function: Callee, given: _Given, count: int | None) -> tuple[Format, ...]:
-        inner = self._after(function, given)
+        inner = self.after(function, given)
         return (inner.of_results(function),) if count is None else (*inner.elements_of_results(function, count),)
 
     def _leaves_torch(self, function: Callee, given: _Given) -> ast.Call | None:
         body = function.body
-        return self._after(function, given).leaves_torch(body) if isinstance(body, list) else None
+        return self.after(function, given).leaves_torch(body) if isinstance(body, list) else None
 
 
 @lasting  # what functions do is asked for again and again

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import last_name
+from codemods.dataflow.source import FUNCTIONS, last_name
 from codemods.dataflow.values import External, Made
+from codemods.facts.devices.readings import is_copy_to_host
 from codemods.facts.precision.dtypes import Format, formats_in
 from codemods.facts.precision.hazards import Hazard, is_tiny, numbers
 from codemods.facts.reach import own
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from codemods.facts.precision.dtypes import Formats
     from codemods.facts.reach import Reach
 
+_DETACHED = frozenset({"detach", "data"})
+_LEAVE_THE_GRAPH = _DETACHED | {"numpy", "item", "tolist", "float", "double", "long", "int", "bool", "argmax", "size"}
 _BELOW_ONE = {"bf16": 2.0**-9, "fp16": 2.0**-12}
 """How far below 1 a number is at most that is 1 in the format."""
 
@@ -105,6 +108,40 @@ def narrow_operand(
                 given = where.code(call.args[0])
                 return Hazard(where, call, text, remedy=f"give it {given}.float(), or torch.log_softmax of logits")
     return None
+
+
+def computed_on_host(
+    reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
+) -> Hazard | None:
+    """Where a loss goes on in 16 bits on the host, where autocast for CUDA widens nothing: ``criterion(x.cpu(), y)``.
+
+    It is looked for in the nodes, and in the functions that they call themselves.
+    """
+    for node in nodes:
+        if isinstance(node, FUNCTIONS):
+            continue
+        formats = formats_in(reach.flow, calls_model, node, nodes)
+        parts = [(module, node, formats)]
+        for call in own(node, ast.Call):
+            if not calls_model(call):
+                parts += [(reach.flow.module_of(each), each, inner) for each, inner in formats.inside(call)]
+        for where, part, held in parts:
+            for copy in own(part, ast.Call):
+                if _goes_to_host(reach.flow, where, copy) and held.of(copy.func.value) is Format.NARROW:  # type: ignore[attr-defined]
+                    text = f"{where.code(copy)} goes on in 16 bits, which autocast does not widen on the host:"
+                    return Hazard(where, copy, text, remedy=f"move {where.code(copy.func.value)}.float()")  # type: ignore[attr-defined]
+    return None
+
+
+def _goes_to_host(flow: Flow, module: Module, call: ast.Call) -> bool:
+    """Whether a tensor goes to the host by the call, and is still a part of the graph there, in the same format."""
+    if not is_copy_to_host(flow, call) or not isinstance(call.func, ast.Attribute):
+        return False
+    above, tensor = module.parent(call), call.func.value
+    is_plain = not isinstance(above, ast.Attribute) or above.attr not in _LEAVE_THE_GRAPH
+    return is_plain and not any(
+        isinstance(each, ast.Attribute) and each.attr in _DETACHED for each in (tensor, getattr(tensor, "func", None))
+    )
 
 
 def _is_only_wide(flow: Flow, call: ast.Call) -> bool:
