@@ -133,6 +133,10 @@ TRIED = "    try:\n" + indented(LOOP, 8) + indented(TOLD, 12) + "    except Keyb
 REMEDY = "give it the tensor, detached, and make a number of its average where that is shown"
 AS_BEFORE = f"update() keeps its value in each iteration (line 42): {REMEDY}"
 LEFT = {
+    "a name holds its list": (
+        code(START + "\ntold = m.all", TOLD + "\nprint(len(told))", "return m.mean"),
+        "other code may have 'm' already (line 35)",
+    ),
     "few passes print it": (
         code(START, TOLD + "\nif i % 3 == 0:\n    print(m.mean)", "return m.mean"),
         "'m' is used in the loop (line 44): use it after the loop",

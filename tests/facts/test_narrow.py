@@ -87,7 +87,9 @@ SHOWN = "def loss_of(out, y):\n    out = {}\n    return (out - y).square().mean(
         pytest.param(SHOWN.format("out.float().cpu()"), None, id="in 32 bits"),
         pytest.param(SHOWN.format("out.cpu().float()"), None, id="made 32 bits on the host"),
         pytest.param(SHOWN.format("out"), None, id="it stays on the device"),
-        pytest.param("def f(out, n):\n    return out[n.cpu()]\nz = f(model(x), y.argmax(1))", None, id="something else"),
+        pytest.param(
+            "def f(out, n):\n    return out[n.cpu()]\nz = f(model(x), y.argmax(1))", None, id="something else"
+        ),
         pytest.param("out = model(x)\nprint(out.detach().cpu())", None, id="it is only shown"),
         pytest.param("out = model(x)\nseen.append(out.cpu().detach().numpy())", None, id="it is only kept"),
         pytest.param("hits = (model(x).argmax(1).cpu() == y.cpu()).sum()", None, id="classes"),

@@ -377,9 +377,9 @@ class _Iteration:
     def _total(self, name: str, made: MadeTensor | None) -> Total:
         statements = own(self.loop, ast.stmt)
         found = tuple(each for each in statements if self._adds_to(each, name, is_tensor=made is not None))
-        bound = own_meter(self._flow, self._module, self.loop, found[0])
-        if bound is not None:
-            return Meter(self._module, self.loop, name, found, bound=bound)
+        meter = own_meter(self._flow, self._module, self.loop, found[0])
+        if meter is not None:
+            return Meter(self._module, self.loop, name, found, bound=meter[0], class_=meter[1])
         item = item_of(found[0]) if made is None else None
         kept = own_dictionary(self._module, self.loop, item) if item is not None else None
         if item is not None and kept is not None:

@@ -14,8 +14,9 @@ from codemods.dataflow.values import Instance, class_of
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.deferred_lists import DeferredList
+from codemods.facts.training.plain_meters import class_of_plain_meter, holds_containers
 from codemods.facts.training.sums import is_number, needed
-from codemods.facts.training.totals import TELLING, Total, told
+from codemods.facts.training.totals import Total, told
 from codemods.facts.training.totals_of_items import is_bound_otherwise, read_where_it_failed, surely_before
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def given(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(each.value for each in call.keywords)]
 
 
-def own_meter(flow: Flow, module: Module, loop: Loop, statement: ast.stmt) -> ast.stmt | None:
-    """The statement that makes the meter which a statement tells something, where the meter only computes.
+def own_meter(flow: Flow, module: Module, loop: Loop, statement: ast.stmt) -> tuple[ast.stmt, ast.ClassDef] | None:
+    """The statement that makes the meter which a statement tells something, and its class, if the meter only computes.
 
     None where it may be anything else than an object of the project with one name in the loop's function.
     """
@@ -61,17 +62,11 @@ def own_meter(flow: Flow, module: Module, loop: Loop, statement: ast.stmt) -> as
             return None
     classes = [class_of(each) for each in values if isinstance(each, Instance)]
     called = list(flow.called(call))
-    if len(classes) != len(values) or not classes or not called or not all(map(_only_computes, called)):
+    if len(classes) != 1 or len(values) != 1 or len(called) != 1 or not _only_computes(called[0]):
         return None
-    return made if all(each is not None and _is_plain(each) for each in classes) else None
-
-
-def _is_plain(class_: ast.ClassDef) -> bool:
-    """Whether the objects of a class are as it says: nothing is inherited, and attributes are only attributes."""
-    if class_.decorator_list or class_.keywords or any(ast.unparse(each) != "object" for each in class_.bases):
-        return False
-    methods = [each for each in class_.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    return not any(each.name in {"__setattr__", "__getattribute__", "__getattr__"} for each in methods)
+    (class_,), (method,) = classes, called
+    is_plain = isinstance(method, ast.FunctionDef) and class_of_plain_meter(flow, making, method) is class_
+    return (made, class_) if is_plain and class_ is not None else None
 
 
 def _only_computes(function: Callee) -> bool:
@@ -110,6 +105,7 @@ class Meter(Total):
 
     bound: ast.stmt = field(kw_only=True)
     """The statement that makes it."""
+    class_: ast.ClassDef = field(kw_only=True)
 
     @cached_property
     def used_inside(self) -> tuple[ast.expr, ...]:
@@ -130,18 +126,25 @@ class Meter(Total):
         """Why other code may have the meter while the loop runs."""
         around = {one for each in self.module.ancestors(self.loop) if isinstance(each, LOOPS) for one in walk(each)}
         for each in self.uses:
-            is_after = self.module.span(each)[0] >= self.module.span(self.loop)[1] and each not in around
+            is_after = self._is_below(each) and each not in around
             if each not in self.inside and not is_after and not self._is_asked_only(each):
                 return self.seen(each, f"other code may have '{self.name}' already")
         return None
 
+    def _is_below(self, node: ast.expr) -> bool:
+        return self.module.span(node)[0] >= self.module.span(self.loop)[1]
+
     def _is_asked_only(self, name: ast.expr) -> bool:
-        """Whether an attribute is read, or a method called."""
+        """Whether a method is called and its result dropped, or a number is read after the loop."""
         attribute = self.module.parent(name)
         if not isinstance(attribute, ast.Attribute) or not isinstance(attribute.ctx, ast.Load):
             return False
         above = self.module.parent(attribute)
-        return attribute.attr not in TELLING or (isinstance(above, ast.Call) and above.func is attribute)
+        if isinstance(above, ast.Call) and above.func is attribute:
+            is_dropped = isinstance(self.module.parent(above), ast.Expr)
+            return is_dropped or (self._is_below(name) and not holds_containers(self.class_))
+        is_method = any(isinstance(each, ast.FunctionDef) and each.name == attribute.attr for each in self.class_.body)
+        return not is_method and self._is_below(name) and not holds_containers(self.class_)
 
 
 @dataclass(frozen=True, eq=False)

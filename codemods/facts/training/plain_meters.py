@@ -1,0 +1,154 @@
+"""Is a meter of the project an object whose numbers nothing but its own methods reads, before it is asked?"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.signatures import arguments_of, signature
+from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.values import Class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+
+_CUSTOM = frozenset(
+    {"__new__", "__del__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__init_subclass__"}
+)
+_NUMBERS = frozenset({"float", "int", "bool", "str"})
+_CONTAINERS = (ast.List, ast.Dict, ast.Tuple, ast.Set)
+
+
+def class_of_plain_meter(flow: Flow, making: ast.expr, telling: ast.FunctionDef) -> ast.ClassDef | None:
+    """The class of what a call makes, where its numbers are its own alone.
+
+    Its methods hand the object to nobody, and what it is told by ``telling`` is computed of nothing but that and of
+    numbers that it started with. None where it may be anything else.
+    """
+    makers = flow.values(making.func) if isinstance(making, ast.Call) else ()
+    if not isinstance(making, ast.Call) or not all(isinstance(each, ast.Constant) for each in arguments_of(making)):
+        return None
+    classes = [each.site for each in makers if isinstance(each, Class)]
+    if len(classes) != 1 or len(makers) != 1:
+        return None
+    (class_,) = classes
+    methods = _methods(class_)
+    if methods is None or telling not in methods or telling.decorator_list:
+        return None
+    module = flow.module_of(telling)
+    if any(_may_leave(module, methods, each) for each in methods):
+        return None
+    mine = {each.attr for each in _own_attributes(telling)} - {each.name for each in methods}
+    return class_ if all(_starts_plain(methods, telling, each) for each in mine) else None
+
+
+def holds_containers(class_: ast.ClassDef) -> bool:
+    """Whether an attribute may be a list or the like, which a name may go on to hold."""
+    return any(isinstance(each, (*_CONTAINERS, ast.ListComp, ast.DictComp)) for each in walk(class_))
+
+
+def _methods(class_: ast.ClassDef) -> list[ast.FunctionDef] | None:
+    """Its methods, where it consists of them alone and inherits nothing; None where it does not."""
+    if class_.decorator_list or class_.keywords or any(ast.unparse(each) != "object" for each in class_.bases):
+        return None
+    found: list[ast.FunctionDef] = []
+    for each in class_.body:
+        match each:
+            case ast.FunctionDef(name) if name not in _CUSTOM:
+                if [ast.unparse(one) for one in each.decorator_list] not in ([], ["property"]):
+                    return None
+                found.append(each)
+            case ast.Pass() | ast.Expr(ast.Constant()):
+                pass
+            case _:
+                return None
+    return found
+
+
+def _me(method: ast.FunctionDef) -> str | None:
+    """``self``."""
+    parameters = signature(method).positional_names
+    return parameters[0] if parameters else None
+
+
+def _own_attributes(method: ast.FunctionDef) -> Iterator[ast.Attribute]:
+    me = _me(method)
+    for each in walk(method):
+        match each:
+            case ast.Attribute(ast.Name(name)) if name == me:
+                yield each
+
+
+def _may_leave(module: Module, methods: list[ast.FunctionDef], method: ast.FunctionDef) -> bool:
+    """Whether other code may get the object by the method, or one of its methods, or wait in it."""
+    me = _me(method)
+    called = {each.name for each in methods if not each.decorator_list}
+    if me is None:
+        return True
+    for node in walk(method):
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Yield, ast.YieldFrom)) and node is not method:
+            return True
+        if isinstance(node, ast.Name) and node.id == me:
+            above = module.parent(node)
+            if not isinstance(above, ast.Attribute) or above.attr == "__class__":
+                return True
+            use = module.parent(above)
+            if above.attr in called and not (isinstance(use, ast.Call) and use.func is above):
+                return True
+    return False
+
+
+def _starts_plain(methods: list[ast.FunctionDef], telling: ast.FunctionDef, name: str) -> bool:
+    """Whether an attribute is a number or an empty container that the other methods write, and at least one does."""
+    found = []
+    for method in methods:
+        if method is telling:
+            continue
+        given = signature(method).names if method.name == "__init__" else ()
+        for statement in walk(method):
+            match statement:
+                case ast.Assign(targets, value):
+                    pairs = [pair for target in targets for pair in _pairs(target, value)]
+                case ast.AugAssign(target, _, value) | ast.AnnAssign(target, _, ast.expr() as value):
+                    pairs = [(target, value)]
+                case ast.For(target) | ast.NamedExpr(target):
+                    pairs = [(target, None)]
+                case _:
+                    continue
+            found += [_is_plain(one, given) for target, one in pairs if _is_attribute(target, name)]
+    return bool(found) and all(found)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """``self.sum, self.count = 0, 0``."""
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        yield target, value
+    elif isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+        yield from zip(target.elts, value.elts, strict=True)
+    else:
+        yield from ((each, None) for each in target.elts)
+
+
+def _is_attribute(target: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == name for each in walk(target))
+
+
+def _is_plain(value: ast.expr | None, given: tuple[str, ...]) -> bool:
+    """Whether it is a number, a text or a new container of such, or what the constructor is given, which is one."""
+    match value:
+        case ast.Constant():
+            return True
+        case ast.Name(name):
+            return name in given[1:]
+        case ast.UnaryOp(_, operand):
+            return _is_plain(operand, ())
+        case ast.Call(ast.Name(name), [ast.Constant()], []):
+            return name in _NUMBERS
+        case ast.List(elts) | ast.Tuple(elts):
+            return all(_is_plain(each, given) for each in elts)
+        case ast.Dict([], []):
+            return True
+    return False
