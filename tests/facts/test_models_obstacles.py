@@ -11,7 +11,7 @@ HEAD = """\
 import torch
 import torch.multiprocessing as mp
 from torch import nn
-class Net(nn.Module):
+class Net({base}):
     def __init__(self):
         super().__init__()
         self.one = nn.Linear(4, 4)
@@ -30,7 +30,16 @@ for x in data:
 
 
 def why(**parts: str) -> str | None:
-    given = {"body": "pass", "method": "", "made": "Net().cuda()", "before": "", "backward": "", "after": "", **parts}
+    given = {
+        "base": "nn.Module",
+        "body": "pass",
+        "method": "",
+        "made": "Net().cuda()",
+        "before": "",
+        "backward": "",
+        "after": "",
+        **parts,
+    }
     known = script(HEAD.format(**given))
     (trained,) = known.trained_models
     reason = why_not_compiled(known, trained)
@@ -45,6 +54,7 @@ def why(**parts: str) -> str | None:
         pytest.param({"made": "nn.Linear(4, 4).cuda()"}, "nothing-to-gain", id="a single layer"),
         pytest.param({"made": "nn.DataParallel(Net()).cuda()"}, "data-parallel", id="in threads"),
         pytest.param({"made": "torch.jit.script(Net()).cuda()"}, "torchscript", id="TorchScript"),
+        pytest.param({"base": "torch.jit.ScriptModule"}, "torchscript", id="a class of TorchScript"),
         pytest.param({"backward": "create_graph=True"}, "double-backward", id="differentiated twice"),
         pytest.param({"backward": "None, True, True"}, "double-backward", id="differentiated twice, by position"),
         pytest.param({"method": "def __call__(self, x):\n        return x"}, "own-method", id="a call of its own"),

@@ -26,6 +26,7 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.options import runs_by_default
 from codemods.library.functions import SYNCHRONIZES
 from codemods.library.kinds import Kind, kind
+from codemods.library.torchscript import SCRIPT_MODULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -161,6 +162,10 @@ def _test_of(script: Script, wrapper: Value) -> ast.expr | None:
 def _scripted(_script: Script, trained: TrainedModel) -> Reason | None:
     made = (*trained.wrappers, trained.model.value)
     name = next((each.name for each in made if each.name in _TORCH_SCRIPT), None)
+    class_ = trained.model.class_
+    if name is None and class_ is not None and SCRIPT_MODULE in trained.model.flow.bases(class_):
+        text = f"{class_.name} derives from {SCRIPT_MODULE}, so that TorchScript compiles it:"
+        return Reason("torchscript", text, remedy="derive it from torch.nn.Module, and remove what marks its methods")
     if name is None:
         return None
     text = f"{name}() has made TorchScript of it, which is not compiled again:"
