@@ -81,7 +81,7 @@ def test_what_cannot_be_mended_is_said_first() -> None:
 
 
 def test_a_framework_trains_it() -> None:
-    text = HEAD.format(body="pass", method="", made="Net().cuda()", before="", backward="", after="")
+    text = HEAD.format(base="nn.Module", body="pass", method="", made="Net().cuda()", before="", backward="", after="")
     known = script(f"from accelerate import Accelerator\naccelerator = Accelerator()\n{text}")
     (trained,) = known.trained_models
     reason = why_not_compiled(known, trained)
