@@ -84,8 +84,11 @@ class LayerCalls:
     def may_run(self, class_: ast.ClassDef, name: str) -> bool:
         """Whether what the class's objects keep under a name may be a layer that a forward pass runs.
 
-        What is only computed with, given to layers as a size, or asked for its attributes is none.
+        What is only computed with, given to layers as a size, or asked for its attributes is none. What the forward
+        pass of a class of a library does is not known.
         """
+        if not any(each.name == "forward" for each in self._methods(class_)):
+            return True
         for module in self._flow.modules:
             if any(isinstance(each.func, ast.Attribute) and each.func.attr == name for each in module.nodes(ast.Call)):
                 return True
