@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import decorators
 from codemods.dataflow.recursion import closure
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, LOOPS, unparsed, walk
 from codemods.dataflow.values import HostTensor, Literal
 from codemods.facts.data.loader_use import why_one_batch
@@ -24,7 +25,7 @@ from codemods.facts.training.arrays_of_one import ArrayOfOne, array_of_one
 from codemods.facts.training.deferred_copies import Copy, DeferredCopy, copied
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
-from codemods.facts.training.deferred_updates import DeferredUpdates, Meter, given, own_meter
+from codemods.facts.training.deferred_updates import DeferredUpdates, Meter, own_meter
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.facts.training.number_uses import use_in_passes, use_of_sum, why_needed
 from codemods.facts.training.seldom_uses import SeldomUse, seldom_uses
@@ -357,7 +358,11 @@ class _Iteration:
                 and self._has_own(self._module.statement(by.read))
             ):
                 by_name.setdefault(by.total, []).append(one)
-            elif (meter := told(statement)) is not None and one.node in given(meter[1]) and self._has_own(statement):
+            elif (
+                (meter := told(statement)) is not None
+                and one.node in arguments_of(meter[1])
+                and self._has_own(statement)
+            ):
                 by_name.setdefault(meter[0], []).append(one)
             else:
                 others.append(one)
@@ -377,9 +382,9 @@ class _Iteration:
     def _total(self, name: str, made: MadeTensor | None) -> Total:
         statements = own(self.loop, ast.stmt)
         found = tuple(each for each in statements if self._adds_to(each, name, is_tensor=made is not None))
-        meter = own_meter(self._flow, self._module, self.loop, found[0])
-        if meter is not None:
-            return Meter(self._module, self.loop, name, found, bound=meter[0], class_=meter[1])
+        class_ = own_meter(self._flow, self._module, self.loop, found[0])
+        if class_ is not None:
+            return Meter(self._module, self.loop, name, found, class_=class_)
         item = item_of(found[0]) if made is None else None
         kept = own_dictionary(self._module, self.loop, item) if item is not None else None
         if item is not None and kept is not None:

@@ -8,10 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
-from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
-from codemods.dataflow.values import Instance, class_of
-from codemods.facts.reach import own
+from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.source import LOOPS, walk
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.plain_meters import class_of_plain_meter, holds_containers
@@ -23,26 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.source import Module
     from codemods.facts.devices.readings import Reading
     from codemods.facts.training.totals import Loop
 
-_COMPUTING = frozenset({"float", "int", "len", "min", "max", "abs", "isinstance"})
-_ACTING = (
-    *(ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Delete, ast.With, ast.Try),
-    *(ast.Import, ast.ImportFrom, ast.ClassDef, ast.Assert),
-)
 EACH = "each"
 """The name of what a meter is told, one after the other, after the loop, where its method has no names for it."""
 
 
-def given(call: ast.Call) -> list[ast.expr]:
-    """What a call is given, in the order of the text."""
-    return [*call.args, *(each.value for each in call.keywords)]
-
-
-def own_meter(flow: Flow, module: Module, loop: Loop, statement: ast.stmt) -> tuple[ast.stmt, ast.ClassDef] | None:
-    """The statement that makes the meter which a statement tells something, and its class, if the meter only computes.
+def own_meter(flow: Flow, module: Module, loop: Loop, statement: ast.stmt) -> ast.ClassDef | None:
+    """The class of the meter that a statement tells something, where its numbers are its own alone.
 
     None where it may be anything else than an object of the project with one name in the loop's function.
     """
@@ -54,57 +42,17 @@ def own_meter(flow: Flow, module: Module, loop: Loop, statement: ast.stmt) -> tu
     stores = [each for each in module.stores.get(name, ()) if module.function(each) is function]
     if len(stores) != 1 or is_bound_otherwise(module, loop, name):
         return None
-    made = module.statement(stores[0])
-    match made:
-        case ast.Assign([ast.Name()], ast.Call() as making) if surely_before(module, made, loop):
-            values = flow.values(making)
-        case _:
-            return None
-    classes = [class_of(each) for each in values if isinstance(each, Instance)]
-    called = list(flow.called(call))
-    if len(classes) != 1 or len(values) != 1 or len(called) != 1 or not _only_computes(called[0]):
-        return None
-    (class_,), (method,) = classes, called
-    is_plain = isinstance(method, ast.FunctionDef) and class_of_plain_meter(flow, making, method) is class_
-    return (made, class_) if is_plain and class_ is not None else None
-
-
-def _only_computes(function: Callee) -> bool:
-    """Whether a method changes numbers of its object, and asks nothing but them and what it is given."""
-    if not isinstance(function, ast.FunctionDef) or function.decorator_list or not signature(function).named:
-        return False
-    mine = signature(function).named[0].arg
-    known = bound_names(function) | _COMPUTING
-    inside = list(own(function, ast.AST))
-    if any(isinstance(each, (*_ACTING, *FUNCTIONS)) and each is not function for each in inside):
-        return False
-    return not any(_does_more(each, mine, known) for each in inside)
-
-
-def _does_more(node: ast.AST, mine: str, known: frozenset[str]) -> bool:
-    """Whether it calls what may do anything, changes anything but the object, or reads what others change."""
-    match node:
-        case ast.Call(ast.Name(name)):
-            return name not in _COMPUTING
-        case ast.Call(ast.Attribute(ast.Attribute(ast.Name(name)), "append")):
-            return name != mine
-        case ast.Call():
-            return True
-        case ast.Attribute(value, ctx=ast.Store()) | ast.Subscript(ast.Attribute(value), ctx=ast.Store()):
-            return not (isinstance(value, ast.Name) and value.id == mine)
-        case ast.Subscript(ctx=ast.Store()):
-            return True
-        case ast.Name(name, ast.Load()):
-            return name not in known
-    return False
+    made, methods = module.statement(stores[0]), flow.called(call)
+    match made, methods:
+        case ast.Assign([ast.Name()], ast.Call() as making), [ast.FunctionDef() as method]:
+            return class_of_plain_meter(flow, making, method) if surely_before(module, made, loop) else None
+    return None
 
 
 @dataclass(frozen=True, eq=False)
 class Meter(Total):
     """An object of the project that the passes of a loop tell numbers, which nothing asks before the loop is over."""
 
-    bound: ast.stmt = field(kw_only=True)
-    """The statement that makes it."""
     class_: ast.ClassDef = field(kw_only=True)
 
     @cached_property
@@ -160,20 +108,20 @@ class DeferredUpdates(DeferredList):
     def told(self) -> ast.expr:
         """Which of the arguments is read from the device, be it by name."""
         nodes = {each.node for each in self.readings}
-        return next(each for each in given(self.call) if each in nodes or each in self.named)
+        return next(each for each in arguments_of(self.call) if each in nodes or each in self.named)
 
     @property
     def beside(self) -> list[ast.expr]:
         """The other arguments that a pass has to keep for it."""
-        return [each for each in given(self.call) if each is not self.told and not isinstance(each, ast.Constant)]
+        return [
+            each for each in arguments_of(self.call) if each is not self.told and not isinstance(each, ast.Constant)
+        ]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What the method calls the arguments that are kept for it; none where the script has these names already."""
-        call = self.call
-        (method, *_) = self.flow.called(call)
-        parameters = [each.arg for each in signature(method).named[1:]]
-        by_argument = dict(zip(call.args, parameters, strict=False)) | {each.value: each.arg for each in call.keywords}
+        (method,) = self.flow.called(self.call)
+        by_argument = {argument: name for name, argument in self.flow.bind(method, self.call).given.items()}
         found = [by_argument.get(each) for each in (self.told, *self.beside)]
         scope = self.total.function or self.total.module.tree
         taken = bound_names(scope) | {each.id for each in walk(scope) if isinstance(each, ast.Name)}
@@ -210,7 +158,7 @@ class DeferredUpdates(DeferredList):
         if len(total.additions) != 1:
             return needed(module, total.additions[1], f"'{total.name}' is told more than one thing in the loop")
         nodes = {each.node for each in self.readings}
-        if len(self.readings) != 1 or not any(each in nodes or each in self.named for each in given(self.call)):
+        if len(self.readings) != 1 or not any(each in nodes or each in self.named for each in arguments_of(self.call)):
             return needed(module, self.call, f"'{total.name}' is told what is computed of a number")
         (one,) = self.readings
         if not isinstance(one.node.func, ast.Attribute) or self.named.get(self.told, one.node) is not one.node:  # type: ignore[call-overload]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import bound_names
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Class
+from codemods.facts.reach import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 
 _CUSTOM = frozenset(
     {"__new__", "__del__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__init_subclass__"}
+)
+_COMPUTING = frozenset({"float", "int", "len", "min", "max", "abs", "isinstance"})
+_ACTING = (
+    *(ast.Global, ast.Nonlocal, ast.Await, ast.Raise, ast.Delete, ast.With, ast.Try),
+    *(ast.Import, ast.ImportFrom, ast.Assert),
 )
 _NUMBERS = frozenset({"float", "int", "bool", "str"})
 _CONTAINERS = (ast.List, ast.Dict, ast.Tuple, ast.Set)
@@ -36,7 +43,7 @@ def class_of_plain_meter(flow: Flow, making: ast.expr, telling: ast.FunctionDef)
         return None
     (class_,) = classes
     methods = _methods(class_)
-    if methods is None or telling not in methods or telling.decorator_list:
+    if methods is None or telling not in methods or telling.decorator_list or not _only_computes(telling):
         return None
     module = flow.module_of(telling)
     if any(_may_leave(module, methods, each) for each in methods):
@@ -72,6 +79,30 @@ def _me(method: ast.FunctionDef) -> str | None:
     """``self``."""
     parameters = signature(method).positional_names
     return parameters[0] if parameters else None
+
+
+def _only_computes(method: ast.FunctionDef) -> bool:
+    """Whether a method changes numbers of its object, and asks nothing but them and what it is given."""
+    me, known = _me(method), bound_names(method) | _COMPUTING
+    return not any(isinstance(each, _ACTING) or _does_more(each, me, known) for each in own(method, ast.AST))
+
+
+def _does_more(node: ast.AST, me: str | None, known: frozenset[str]) -> bool:
+    """Whether it calls what may do anything, changes anything but the object, or reads what others change."""
+    match node:
+        case ast.Call(ast.Name(name)):
+            return name not in _COMPUTING
+        case ast.Call(ast.Attribute(ast.Attribute(ast.Name(name)), "append")):
+            return name != me
+        case ast.Call():
+            return True
+        case ast.Attribute(value, ctx=ast.Store()) | ast.Subscript(ast.Attribute(value), ctx=ast.Store()):
+            return not (isinstance(value, ast.Name) and value.id == me)
+        case ast.Subscript(ctx=ast.Store()):
+            return True
+        case ast.Name(name, ast.Load()):
+            return name not in known
+    return False
 
 
 def _own_attributes(method: ast.FunctionDef) -> Iterator[ast.Attribute]:
