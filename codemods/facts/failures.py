@@ -39,6 +39,7 @@ from codemods.facts.reaching import reaching
 from codemods.facts.reason import Place, at
 from codemods.facts.target import ASSUMED
 from codemods.facts.training.sole_training import is_sole_training
+from codemods.facts.training.step_loops import is_remainder
 from codemods.facts.unbound import is_bound_nowhere, is_whole
 from codemods.facts.whole_targets import whole_target
 from codemods.library.kinds import RANKS, Kind, always, is_loss, is_parameter, kind
@@ -680,7 +681,7 @@ class _Course:
             given = reaching(module.function(test) or module.tree).given(test) or ()
             return bool(given) and all(self._is_sometimes(module, each, is_given=True) for each in given)
         if not isinstance(test, ast.BoolOp):
-            return self._is_first(test) or any(map(_is_remainder, ast.walk(test)))
+            return self._is_first(test) or any(map(is_remainder, ast.walk(test)))
         others = [each for each in test.values if not self._is_sometimes(module, each, is_given=is_given)]
         is_any = len(others) < len(test.values)
         return is_any and (isinstance(test.op, ast.Or) or all(map(_is_of_numbers, others)))
@@ -693,12 +694,6 @@ class _Course:
                     calls = (call for call in _returned(self.flow, left) if isinstance(call, ast.Call))
                     return any(value.name in RANKS for call in calls for value in self.flow.values(call.func))
         return False
-
-
-def _is_remainder(node: ast.AST) -> bool:
-    """``step % 100``, but no text that is filled in."""
-    is_text = isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and not is_text
 
 
 def _is_of_numbers(test: ast.expr) -> bool:

@@ -17,6 +17,7 @@ from codemods.facts.cost.steps_by_hand import steps_by_hand
 from codemods.facts.precision.tf32 import only_looks_up
 from codemods.facts.reason import Reason
 from codemods.facts.training.iterations import EventKind
+from codemods.facts.training.step_loops import is_remainder
 from codemods.library.costs import (
     FEW_BATCHES,
     FEW_FOR_A_PIXEL,
@@ -114,7 +115,7 @@ class Worth:
         for iteration in self.iterations(model):
             usual = {test for each in iteration.of(EventKind.BACKWARD) for test in each.conditions}
             calls = [each for each in iteration.of(EventKind.FORWARD) if model in each.subjects]
-            found += [any(_has_remainder(test) for test in each.conditions if test not in usual) for each in calls]
+            found += [any(_counts(test) for test in each.conditions if test not in usual) for each in calls]
         return bool(found) and all(found)
 
     def why_compiled_in_vain(self, model: Value) -> Reason | None:
@@ -264,8 +265,8 @@ def _seen_from(script: Script, _module: Module) -> Worth:
     return Worth(script)
 
 
-def _has_remainder(test: ast.expr) -> bool:
-    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in walk(test))
+def _counts(test: ast.expr) -> bool:
+    return any(map(is_remainder, walk(test)))
 
 
 def _parameters(sizes: Sizes) -> str:

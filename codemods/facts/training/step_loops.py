@@ -121,12 +121,18 @@ def rare_suite(module: Module, loop: Loop, node: ast.AST) -> Sequence[ast.stmt] 
     return None
 
 
+def is_remainder(node: ast.AST) -> bool:
+    """``step % 100``, but no text that is filled in."""
+    is_text = isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and not is_text
+
+
 def _counts(module: Module, loop: Loop, test: ast.expr) -> bool:
     """Whether a condition counts passes: by a remainder, by the last one, or by the number of one."""
     for node in walk(test):
+        if is_remainder(node):
+            return True
         match node:
-            case ast.BinOp(left, ast.Mod()) if not (isinstance(left, ast.Constant) and isinstance(left.value, str)):
-                return True
             case ast.Compare(left, [ast.Eq()], [right]):
                 if any(_is_length(each) for each in (left, right)):
                     return True
