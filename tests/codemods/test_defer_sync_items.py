@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from deferring import ITERATION, indented
 from kit import check_leaves, check_rewrites
 
 from codemods.rules.defer_sync import DeferSync
@@ -22,20 +23,7 @@ batches = [(torch.randn(4 + i % 3, 6), torch.randint(3, (4 + i % 3,))) for i in 
 log = []
 
 """
-ITERATION = """\
-for i, (x, y) in enumerate(batches):
-    x, y = x.to(device), y.to(device)
-    out = model(x)
-    loss = criterion(out, y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-"""
 CALL = "\n\nprint(json.dumps([train(), train()]), log)\n"
-
-
-def indented(text: str, by: int) -> str:
-    return "".join(f"{' ' * by}{each}\n" for each in text.splitlines())
 
 
 def function(start: str, inside: str, end: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from deferring import ITERATION, indented
 from kit import check_leaves, check_rewrites
 
 from codemods.rules.defer_sync import DeferSync
@@ -42,23 +43,10 @@ kept = []
 
 
 """
-LOOP = """\
-for i, (x, y) in enumerate(batches):
-    x, y = x.to(device), y.to(device)
-    out = model(x)
-    loss = criterion(out, y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-"""
-
-
-def indented(text: str, by: int) -> str:
-    return "".join(f"{' ' * by}{each}\n" for each in text.splitlines())
 
 
 def code(start: str, inside: str, end: str, meter: str = METER) -> str:
-    body = indented(f"{start}\n{LOOP}", 4) + indented(inside, 8) + indented(end, 4)
+    body = indented(f"{start}\n{ITERATION}", 4) + indented(inside, 8) + indented(end, 4)
     return f"{HEAD}{meter}\n\ndef train():\n{body}\n\nprint(train(), kept)\n"
 
 
@@ -129,7 +117,7 @@ def test_two_meters() -> None:
 
 
 TOLD = "m.update(loss.item(), len(x))"
-TRIED = "    try:\n" + indented(LOOP, 8) + indented(TOLD, 12) + "    except KeyboardInterrupt:\n        pass\n"
+TRIED = "    try:\n" + indented(ITERATION, 8) + indented(TOLD, 12) + "    except KeyboardInterrupt:\n        pass\n"
 REMEDY = "give it the tensor, detached, and make a number of its average where that is shown"
 AS_BEFORE = f"update() keeps its value in each iteration (line 42): {REMEDY}"
 LEFT = {
@@ -166,7 +154,7 @@ LEFT = {
         "whether 'y.max()' is a number of Python's is not known (line 42)",
     ),
     "a handler asks it": (
-        code(START, TOLD, "return m.mean").replace(indented(LOOP, 4) + indented(TOLD, 8), TRIED),
+        code(START, TOLD, "return m.mean").replace(indented(ITERATION, 4) + indented(TOLD, 8), TRIED),
         "'m' may be read after an exception has left the loop (line 46)",
     ),
     "it reads a clock": (
