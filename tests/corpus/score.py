@@ -55,6 +55,30 @@ _CALLED = {
     "loader-workers": _LOADERS,
 }
 """Of rules that rewrite calls, the last names of what is called."""
+LOOPS_AND_MODELS = frozenset(
+    {
+        "amp-migrate",
+        "as-tensor",
+        "bce-logits",
+        "channels-last",
+        "const-hoist",
+        "ddp-tuning",
+        "debug-off",
+        "defer-sync",
+        "device-ctor",
+        "foreach-manual-update",
+        "grad-checkpoint",
+        "jit-to-compile",
+        "loss-fuse",
+        "loss-history-detach",
+        "no-grad-eval",
+        "retain-graph",
+        "sdpa",
+        "sync-off",
+        "vocab-pad",
+    }
+)
+"""Rules of which README.md gives figures of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +146,8 @@ class Outcome:
     repository: str
     script: str
     answers: list[Answer] = field(default_factory=list)
+    fails: str = ""
+    """Why the script does not run as published, by the labels."""
     unlabelled: list[str] = field(default_factory=list)
     """Rewritten sites that no label speaks of: to be looked at by hand."""
     problem: str = ""
@@ -139,7 +165,7 @@ def judge(script: Script, root: Path, findings: Sequence[dict[str, Any]]) -> Out
         root: The checkout.
         findings: As the tool prints them, with paths relative to the checkout.
     """
-    outcome = Outcome(script.repository, script.script)
+    outcome = Outcome(script.repository, script.script, fails=script.fails)
     programs = {path: census.Program.read(root / path, path) for path in _paths(script)}
     exact = {label: [each for each in findings if _is_at(label, each, programs, 0)] for label in script.labels}
     _leave_to_namesakes(exact, programs)
@@ -370,7 +396,9 @@ def ask(script: Script, root: Path, timeout: float, target: str | None = None) -
     """
     paths = [path for path in _paths(script) if (root / path).is_file()]
     if script.script not in paths:
-        return Outcome(script.repository, script.script, problem="there is no such script in the checkout")
+        return Outcome(
+            script.repository, script.script, fails=script.fails, problem="there is no such script in the checkout"
+        )
     command = [sys.executable, "-m", "autotune_rewrite", "check", "--format", "json", *paths]
     if target:
         command += ["--target-torch", target]
@@ -386,9 +414,11 @@ def ask(script: Script, root: Path, timeout: float, target: str | None = None) -
         )
         report = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
-        return Outcome(script.repository, script.script, problem=f"did not end within {timeout:g} seconds")
+        return Outcome(
+            script.repository, script.script, fails=script.fails, problem=f"did not end within {timeout:g} seconds"
+        )
     except ValueError:
-        return Outcome(script.repository, script.script, problem=f"no JSON: {done.stderr[-500:]}")
+        return Outcome(script.repository, script.script, fails=script.fails, problem=f"no JSON: {done.stderr[-500:]}")
     outcome = judge(script, root, report["findings"])
     outcome.problem = "; ".join(f"{each['path']}: {each['message']}" for each in report["errors"])
     return outcome
@@ -432,21 +462,29 @@ class Score:
             self.taken += is_rewritten
 
 
-def scores(outcomes: Iterable[Outcome]) -> dict[str, Score]:
-    """By rule, and ``all`` at the end."""
+def scores(outcomes: Iterable[Outcome], rules: frozenset[str] | None = None) -> dict[str, Score]:
+    """By rule, and ``all`` at the end; of these rules, where they are given."""
     found: dict[str, Score] = collections.defaultdict(Score)
     total = Score()
     for outcome in outcomes:
         for answer in outcome.answers:
-            found[answer.label.rule].add(answer)
-            total.add(answer)
+            if rules is None or answer.label.rule in rules:
+                found[answer.label.rule].add(answer)
+                total.add(answer)
     return {**dict(sorted(found.items())), "all": total}
 
 
 def summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Recall and violations by rule; then what was missed and why, and what was violated."""
     yield f"{'rule':<18}{'rewritten':>12}{'recall':>8}{'silent':>8}{'violations':>14}{'optional':>12}"
-    for rule, each in scores(outcomes).items():
+    running = [each for each in outcomes if not each.fails]
+    parts = {
+        **scores(outcomes),
+        "all that run": scores(running)["all"],
+        "loops and models": scores(outcomes, LOOPS_AND_MODELS)["all"],
+        "  that run": scores(running, LOOPS_AND_MODELS)["all"],
+    }
+    for rule, each in parts.items():
         rewritten, violations = f"{each.rewritten}/{each.wanted}", f"{each.violations}/{each.forbidden}"
         taken = f"{each.taken}/{each.optional}"
         yield f"{rule:<18}{rewritten:>12}{each.recall:>8.1%}{each.silent:>8}{violations:>14}{taken:>12}"

@@ -173,7 +173,7 @@ def test_a_finding_speaks_of_the_model_that_is_made_there(tmp_path: Path) -> Non
     assert [each.done for each in outcome.answers] == ["silent", "rewritten"]
 
 
-LABELS = {
+LABELS: dict[str, Any] = {
     "repository": "a/b",
     "commit": "0",
     "script": "train.py",
@@ -221,6 +221,21 @@ def test_what_must_not_be_is_a_violation(tmp_path: Path) -> None:
     assert (total.violations, total.forbidden, total.rewritten, total.silent) == (1, 1, 0, 1)
     assert outcome.unlabelled == ["train.py:3: h2d-non-blocking: moved"]
     assert "    a/b: train.py:2: compile: rewritten (label: on the CPU)" in score.summary([outcome])
+
+
+def test_sites_of_scripts_that_fail_as_published_are_counted_apart(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
+    label = {"path": "train.py", "line": 5, "rule": "no-grad-eval", "verdict": "rewrite", "why": "never differentiated"}
+    labels = {**LABELS, "sites": [*LABELS["sites"], label]}
+    scripts = [Script.of(labels), Script.of({**labels, "fails": "train.py:3: the loss has no dimensions"})]
+
+    lines = list(score.summary([score.judge(each, tmp_path, [finding("zero-grad-none", 4)]) for each in scripts]))
+
+    wanted = {line[:18].strip(): line[18:].split()[0] for line in lines[1:] if line[18:19] == " "}
+    assert wanted["all"] == "2/6"
+    assert wanted["all that run"] == "1/3"
+    assert wanted["loops and models"] == "0/2"
+    assert wanted["that run"] == "0/1"
 
 
 def test_a_change_of_several_statements_answers_the_labels_of_all(tmp_path: Path) -> None:
