@@ -18,7 +18,7 @@ from codemods.facts.training.deferral import outcomes
 from codemods.facts.training.deferred_copies import DeferredCopy
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor
-from codemods.facts.training.deferred_updates import EACH, DeferredUpdates
+from codemods.facts.training.deferred_updates import DeferredUpdates
 from codemods.facts.training.seldom_uses import SeldomUse
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.totals import added
@@ -62,7 +62,8 @@ class DeferSync(Codemod):
         host waits once.
 
         A meter of the script (``losses.update(loss.item(), n)``) that nothing asks before the loop is over is told all
-        of it then, in the same order.
+        of it then, in the same order. Where few passes ask it (``if i % 100 == 0: print(losses.avg)``), these tell it
+        first what it has not been told yet.
 
         So does a moving average, ``shown = 0.9 * shown + 0.1 * loss.item()``.
 
@@ -302,7 +303,7 @@ def _of_this_run(kept: DeferredList) -> Iterator[Edit]:
 
 
 def _told_later(kept: DeferredUpdates) -> Iterator[Edit]:
-    """``losses.update(loss.item(), n)`` → ``losses_updates.append((loss.detach(), n))``, and the updates after it."""
+    """``losses.update(loss.item(), n)`` → ``losses_updates.append((loss.detach(), n))``, and the updates after that."""
     module, loop, call, pending = kept.total.module, kept.total.loop, kept.call, kept.pending
     (one,) = kept.readings
     holes = {"tensor": one.tensor if kept.told is one.node else kept.told}
@@ -313,13 +314,15 @@ def _told_later(kept: DeferredUpdates) -> Iterator[Edit]:
     if kept.told is not one.node:
         yield _as_tensor(kept, one)
     yield Replace(module, call, f"{pending}.append({item})", tuple(holes.items()))
-    yield Insert(module, loop, f"{pending} = []", "before")
-    names = kept.names or tuple(f"{EACH}[{place}]" if kept.beside else EACH for place in range(1 + len(kept.beside)))
-    later = {**dict(zip(kept.beside, names[1:], strict=True)), kept.told: f"{names[0]}.item()"}
-    arguments = [later.get(each) or module.code(each) for each in call.args]
-    arguments += [f"{each.arg}={later.get(each.value) or module.code(each.value)}" for each in call.keywords]
-    again = f"for {', '.join(kept.names) or EACH} in {pending}:\n    {module.code(call.func)}({', '.join(arguments)})"
-    yield Insert(module, loop, again, "after")
+    if kept.meter.is_there:
+        yield Insert(module, loop, f"{pending} = []", "before")
+    for each in kept.tellings:
+        if each.is_new:
+            yield Insert(module, each.anchor, f"{pending} = []", "after")
+        else:
+            yield Insert(module, each.anchor, f"{kept.repeated}\n{pending}.clear()", "before")
+    if kept.meter.is_read_after:
+        yield Insert(module, loop, kept.repeated, "after")
 
 
 def _without_copies(kept: Deferral) -> Iterator[Edit]:

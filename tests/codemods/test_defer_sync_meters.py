@@ -3,52 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from deferring import ITERATION, indented
+from deferring import ITERATION, METER, indented, meter_script
 from kit import check_leaves, check_rewrites
 
 from codemods.rules.defer_sync import DeferSync
 from tests.training import run_script
-
-METER = """\
-class Meter:
-    def __init__(self, name=""):
-        self.name = name
-        self.reset()
-
-    def reset(self):
-        self.value, self.sum, self.count, self.mean = 0, 0, 0, 0
-        self.all = []
-
-    def update(self, value, n=1):
-        self.value = value
-        self.sum += value * n
-        self.count += n
-        self.mean = self.sum / self.count
-        self.all.append(float(value))
-
-    def __str__(self):
-        return f"{self.name}: {self.mean} {self.all}"
-"""
-HEAD = """\
-import torch
-from torch import nn
-
-torch.manual_seed(0)
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(6, 3).to(device)
-criterion = nn.CrossEntropyLoss(reduction="mean")
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-batches = [(torch.randn(4 + i % 3, 6), torch.randint(3, (4 + i % 3,))) for i in range(7)]
-kept = []
-
-
-"""
-
-
-def code(start: str, inside: str, end: str, meter: str = METER) -> str:
-    body = indented(f"{start}\n{ITERATION}", 4) + indented(inside, 8) + indented(end, 4)
-    return f"{HEAD}{meter}\n\ndef train():\n{body}\n\nprint(train(), kept)\n"
-
 
 START = 'm = Meter("loss")'
 PENDING = f"{START}\nm_updates = []"
@@ -95,7 +54,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize(("inside", "new_inside", "later", "end"), WRITTEN.values(), ids=list(WRITTEN))
 def test_a_meter_is_told_after_the_loop(inside: str, new_inside: str, later: str, end: str) -> None:
-    before, after = code(START, inside, end), code(PENDING, new_inside, later + end)
+    before, after = meter_script(START, inside, end), meter_script(PENDING, new_inside, later + end)
 
     check_rewrites(DeferSync, before, after)
     assert run_script(before) == run_script(after)
@@ -105,8 +64,8 @@ def test_two_meters() -> None:
     start = 'a = Meter("a")\nb = Meter("b")'
     new = "a_updates.append(loss.detach())\nb_updates.append((out.mean().detach(), len(x)))"
     later = "for value in a_updates:\n    a.update(value.item())\nfor value, n in b_updates:\n    b.update(value.item(), n)\n"
-    before = code(start, "a.update(loss.item())\nb.update(out.mean().item(), len(x))", "return str(a), str(b)")
-    after = code(
+    before = meter_script(start, "a.update(loss.item())\nb.update(out.mean().item(), len(x))", "return str(a), str(b)")
+    after = meter_script(
         f"{start}\na_updates = []\nb_updates = []",
         new,
         later + "return str(a), str(b)",
@@ -122,75 +81,73 @@ REMEDY = "give it the tensor, detached, and make a number of its average where t
 AS_BEFORE = f"update() keeps its value in each iteration (line 42): {REMEDY}"
 LEFT = {
     "a name holds its list": (
-        code(START + "\ntold = m.all", TOLD + "\nprint(len(told))", "return m.mean"),
+        meter_script(START + "\ntold = m.all", TOLD + "\nprint(len(told))", "return m.mean"),
         "other code may have 'm' already (line 35)",
     ),
-    "few passes print it": (
-        code(START, TOLD + "\nif i % 3 == 0:\n    print(m.mean)", "return m.mean"),
-        "'m' is used in the loop (line 44): use it after the loop",
-    ),
     "each pass prints it": (
-        code(START, TOLD + "\nprint(m)", "return m.mean"),
-        "'m' is used in the loop (line 43): use it after the loop",
+        meter_script(START, TOLD + "\nprint(m)", "return m.mean"),
+        "'m' is read in each iteration (line 43): do that every so many iterations",
     ),
     "something else has it": (
-        code(START + "\nkept.append(m)", TOLD, "return m.mean"),
+        meter_script(START + "\nkept.append(m)", TOLD, "return m.mean"),
         "other code may have 'm' already (line 35)",
     ),
     "a method of it is kept": (
-        code(START + "\nkept.append(m.update)", TOLD, "return m.mean"),
+        meter_script(START + "\nkept.append(m.update)", TOLD, "return m.mean"),
         "other code may have 'm' already (line 35)",
     ),
     "a function reads it": (
-        code(START + "\nshow = lambda: m.mean", TOLD, "return m.mean"),
+        meter_script(START + "\nshow = lambda: m.mean", TOLD, "return m.mean"),
         "another function reads 'm' (line 35)",
     ),
     "it is told two things": (
-        code(START, TOLD + "\nm.update(out.mean().item())", "return m.mean"),
+        meter_script(START, TOLD + "\nm.update(out.mean().item())", "return m.mean"),
         "'m' is told more than one thing in the loop (line 43)",
     ),
     "it is told what is not known to be a number": (
-        code(START, "m.update(loss.item(), y.max())", "return m.mean"),
+        meter_script(START, "m.update(loss.item(), y.max())", "return m.mean"),
         "whether 'y.max()' is a number of Python's is not known (line 42)",
     ),
     "a handler asks it": (
-        code(START, TOLD, "return m.mean").replace(indented(ITERATION, 4) + indented(TOLD, 8), TRIED),
+        meter_script(START, TOLD, "return m.mean").replace(indented(ITERATION, 4) + indented(TOLD, 8), TRIED),
         "'m' may be read after an exception has left the loop (line 46)",
     ),
     "it reads a clock": (
-        code(START, TOLD, "return m.mean", METER.replace("self.value = value", "self.value = time.time()")),
+        meter_script(START, TOLD, "return m.mean", METER.replace("self.value = value", "self.value = time.time()")),
         AS_BEFORE,
     ),
     "it prints": (
-        code(START, TOLD, "return m.mean", METER.replace("self.value = value", "print(value)")),
+        meter_script(START, TOLD, "return m.mean", METER.replace("self.value = value", "print(value)")),
         AS_BEFORE,
     ),
     "it reads what others change": (
-        code(START, TOLD, "return m.mean", METER.replace("self.value = value", "self.value = len(kept)")),
+        meter_script(START, TOLD, "return m.mean", METER.replace("self.value = value", "self.value = len(kept)")),
         AS_BEFORE,
     ),
     "it changes what it is given": (
-        code(START, TOLD, "return m.mean", METER.replace("self.value = value", "n.last = value")),
+        meter_script(START, TOLD, "return m.mean", METER.replace("self.value = value", "n.last = value")),
         AS_BEFORE,
     ),
     "it inherits what is not seen": (
-        code(START, TOLD, "return m.mean", METER.replace("class Meter:", "class Meter(nn.Module):")),
+        meter_script(START, TOLD, "return m.mean", METER.replace("class Meter:", "class Meter(nn.Module):")),
         AS_BEFORE,
     ),
     "it sees each attribute that is set": (
-        code(START, TOLD, "return m.mean", METER + "\n    def __setattr__(self, name, value):\n        print(name)\n"),
+        meter_script(
+            START, TOLD, "return m.mean", METER + "\n    def __setattr__(self, name, value):\n        print(name)\n"
+        ),
         AS_BEFORE.replace("42", "45"),
     ),
     "it is made perhaps": (
-        code(f"m = None\nif kept:\n    {START}", TOLD, "return m.mean"),
+        meter_script(f"m = None\nif kept:\n    {START}", TOLD, "return m.mean"),
         AS_BEFORE.replace("42", "44"),
     ),
     "the name of what it is still to be told means something": (
-        code(f"{START}\nm_updates = 3", TOLD, "return m.mean"),
+        meter_script(f"{START}\nm_updates = 3", TOLD, "return m.mean"),
         "the script gives the name 'm_updates' or 'each' to something else",
     ),
     "the name of one of them means something": (
-        code(f"{START}\neach = 3", TOLD, "return m.mean, each"),
+        meter_script(f"{START}\neach = 3", TOLD, "return m.mean, each"),
         "the script gives the name 'm_updates' or 'each' to something else",
     ),
 }

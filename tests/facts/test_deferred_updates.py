@@ -41,7 +41,11 @@ f([1])
         pytest.param("assert value > 0", "m = Meter()", False, id="may end the script"),
         pytest.param("self.f = lambda: value", "m = Meter()", False, id="makes a function"),
         pytest.param("self.sum += value", "m = [Meter()][0]", False, id="taken of a list"),
-        pytest.param("self.sum += value", "m = Meter()\n    m = Meter()", False, id="one of two"),
+        pytest.param("self.sum += value", "m = Meter()\n    m = Meter()", True, id="one of two"),
+        pytest.param("self.sum += value", "m = Meter()\n    m = set()", False, id="one of two kinds"),
+        pytest.param("self.sum += value", "m = Meter()\n    del m\n    m = Meter()", False, id="its name ends"),
+        pytest.param("self.sum += value", "m, n = Meter(), 3", True, id="beside something else"),
+        pytest.param("self.sum += value", "m = n = Meter()", False, id="with two names"),
         pytest.param("self.sum += value", "m = set()", False, id="of Python"),
     ],
 )
@@ -50,7 +54,7 @@ def test_a_meter_of_a_function(inside: str, made: str, expected: bool) -> None: 
     loop = next(iter(known.module.nodes(ast.For)))
     found = own_meter(known.flow, known.module, loop, loop.body[0])
 
-    assert (None if found is None else found.name) == ("Meter" if expected else None)
+    assert (None if found is None else found.class_.name) == ("Meter" if expected else None)
 
 
 @pytest.mark.parametrize(

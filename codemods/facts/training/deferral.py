@@ -382,9 +382,9 @@ class _Iteration:
     def _total(self, name: str, made: MadeTensor | None) -> Total:
         statements = own(self.loop, ast.stmt)
         found = tuple(each for each in statements if self._adds_to(each, name, is_tensor=made is not None))
-        class_ = own_meter(self._flow, self._module, self.loop, found[0])
-        if class_ is not None:
-            return Meter(self._module, self.loop, name, found, class_=class_)
+        meter = own_meter(self._flow, self._module, self.loop, found[0])
+        if meter is not None:
+            return Meter(self._module, self.loop, name, found, own=meter)
         item = item_of(found[0]) if made is None else None
         kept = own_dictionary(self._module, self.loop, item) if item is not None else None
         if item is not None and kept is not None:
@@ -486,6 +486,9 @@ class _Iteration:
         for clock in clocks(self._flow, self.loop):
             suite = rare_suite(self._module, self.loop, clock)
             is_waited = suite is not None and any(self._waits_before(each, clock, suite, deferred) for each in suite)
+            is_waited = is_waited or any(
+                isinstance(each, DeferredUpdates) and each.waits_for(clock) for each in deferred
+            )
             if not is_waited and not (suite is not None and self._reads_before(clock, suite)):
                 text = (
                     f"the loop reads a clock, which shows how long the device took as long as the host waits ({HERE})"

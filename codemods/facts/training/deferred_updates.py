@@ -1,36 +1,47 @@
-"""When may what each pass tells a meter of the project wait until the loop is over?"""
+"""When may what each pass tells a meter of the project wait until few passes ask it, or until the loop is over?"""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from codemods.dataflow.names import bound_names
+from codemods.dataflow.names import assigned, bound_names
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import LOOPS, walk
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.deferred_lists import DeferredList
+from codemods.facts.training.meter_reads import tellings
 from codemods.facts.training.plain_meters import class_of_plain_meter, holds_containers
 from codemods.facts.training.sums import is_number, needed
 from codemods.facts.training.totals import Total, told
 from codemods.facts.training.totals_of_items import is_bound_otherwise, read_where_it_failed, surely_before
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.devices.readings import Reading
+    from codemods.facts.training.meter_reads import Telling
     from codemods.facts.training.totals import Loop
 
+_Node = TypeVar("_Node")
 EACH = "each"
 """The name of what a meter is told, one after the other, after the loop, where its method has no names for it."""
 
 
-def own_meter(flow: Flow, module: Module, loop: Loop, statement: ast.stmt) -> ast.ClassDef | None:
-    """The class of the meter that a statement tells something, where its numbers are its own alone.
+class OwnMeter(NamedTuple):
+    """A meter with one name of a function, whose numbers are its own alone."""
+
+    class_: ast.ClassDef
+    stores: tuple[ast.Name, ...]
+    """Where the name is given one: before a loop, or anew by passes of it."""
+
+
+def own_meter(flow: Flow, module: Module, loop: Loop, statement: ast.stmt) -> OwnMeter | None:
+    """The meter that a statement tells something, where its numbers are its own alone.
 
     None where it may be anything else than an object of the project with one name in the loop's function.
     """
@@ -38,22 +49,38 @@ def own_meter(flow: Flow, module: Module, loop: Loop, statement: ast.stmt) -> as
     if found is None:
         return None
     name, call = found
-    function = module.function(loop)
+    function, method = module.function(loop), _only({*flow.called(call)})
     stores = [each for each in module.stores.get(name, ()) if module.function(each) is function]
-    if len(stores) != 1 or is_bound_otherwise(module, loop, name):
+    if not isinstance(method, ast.FunctionDef) or is_bound_otherwise(module, loop, name):
         return None
-    made, methods = module.statement(stores[0]), flow.called(call)
-    match made, methods:
-        case ast.Assign([ast.Name()], ast.Call() as making), [ast.FunctionDef() as method]:
-            return class_of_plain_meter(flow, making, method) if surely_before(module, made, loop) else None
+    class_ = _only({_class_of(flow, module, each, method) for each in stores})
+    if class_ is None:
+        return None
+    is_made = any(surely_before(module, module.statement(each), loop) for each in stores)
+    here = [each for each in module.nodes(ast.Name) if each.id == name and module.function(each) is function]
+    if any(isinstance(each.ctx, ast.Del) or not (is_made or each in walk(loop)) for each in here):
+        return None
+    return OwnMeter(class_, tuple(each for each in stores if isinstance(each, ast.Name)))
+
+
+def _only(found: set[_Node]) -> _Node | None:
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _class_of(flow: Flow, module: Module, store: ast.AST, telling: ast.FunctionDef) -> ast.ClassDef | None:
+    """The class of what an assignment gives a name alone, where its numbers are its own."""
+    match module.statement(store):
+        case ast.Assign([_]) as made:
+            values = (value for target, value in assigned(made) if target is store)
+            return next((class_of_plain_meter(flow, each, telling) for each in values), None)
     return None
 
 
 @dataclass(frozen=True, eq=False)
 class Meter(Total):
-    """An object of the project that the passes of a loop tell numbers, which nothing asks before the loop is over."""
+    """An object of the project that the passes of a loop tell numbers, which few of them ask."""
 
-    class_: ast.ClassDef = field(kw_only=True)
+    own: OwnMeter = field(kw_only=True)
 
     @cached_property
     def used_inside(self) -> tuple[ast.expr, ...]:
@@ -64,6 +91,29 @@ class Meter(Total):
     def read_inside(self) -> tuple[ast.expr, ...]:
         """The same."""
         return self.used_inside
+
+    @cached_property
+    def made_inside(self) -> tuple[ast.Name, ...]:
+        """Where the loop makes a new one."""
+        return tuple(each for each in self.own.stores if each in self.inside)
+
+    @cached_property
+    def _made_before(self) -> tuple[ast.stmt, ...]:
+        made = (self.module.statement(each) for each in self.own.stores)
+        return tuple(each for each in made if surely_before(self.module, each, self.loop))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is made before the loop."""
+        return bool(self._made_before)
+
+    @property
+    def is_read_after(self) -> bool:
+        """Whether it may be asked after the loop, as far as is known, or in the next run of it."""
+        if not self.used_inside or self.function is None or any(each not in self.inside for each in self.uses):
+            return True
+        around = next((each for each in self.module.ancestors(self.loop) if isinstance(each, LOOPS)), None)
+        return around is not None and self.is_there and not any(each in walk(around) for each in self._made_before)
 
     @property
     def read_after_exceptions(self) -> Iterator[ast.expr]:
@@ -90,9 +140,18 @@ class Meter(Total):
         above = self.module.parent(attribute)
         if isinstance(above, ast.Call) and above.func is attribute:
             is_dropped = isinstance(self.module.parent(above), ast.Expr)
-            return is_dropped or (self._is_below(name) and not holds_containers(self.class_))
-        is_method = any(isinstance(each, ast.FunctionDef) and each.name == attribute.attr for each in self.class_.body)
-        return not is_method and self._is_below(name) and not holds_containers(self.class_)
+            return is_dropped or (self._is_below(name) and not self.holds_containers)
+        return not self.is_method(attribute.attr) and self._is_below(name) and not self.holds_containers
+
+    @cached_property
+    def holds_containers(self) -> bool:
+        """Whether an attribute of it may be a list or the like."""
+        return holds_containers(self.own.class_)
+
+    def is_method(self, name: str) -> bool:
+        """Whether an attribute of it is a method; a property is none."""
+        methods = (each for each in self.own.class_.body if isinstance(each, ast.FunctionDef))
+        return any(each.name == name and not each.decorator_list for each in methods)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +179,7 @@ class DeferredUpdates(DeferredList):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What the method calls the arguments that are kept for it; none where the script has these names already."""
-        (method,) = self.flow.called(self.call)
+        (method,) = {*self.flow.called(self.call)}
         by_argument = {argument: name for name, argument in self.flow.bind(method, self.call).given.items()}
         found = [by_argument.get(each) for each in (self.told, *self.beside)]
         scope = self.total.function or self.total.module.tree
@@ -140,7 +199,42 @@ class DeferredUpdates(DeferredList):
     @property
     def pending(self) -> str:
         """A name for what it is still to be told."""
-        return f"{self.total.name}_updates"
+        return f"{self.meter.name}_updates"
+
+    @property
+    def meter(self) -> Meter:
+        """The meter."""
+        return self.total  # type: ignore[return-value]
+
+    @cached_property
+    def tellings(self) -> Sequence[Telling]:
+        """Where the loop itself tells it, or makes it anew."""
+        return () if isinstance(self._told_inside, Reason) else self._told_inside
+
+    @cached_property
+    def _told_inside(self) -> Sequence[Telling] | Reason:
+        return tellings(self.flow, self.meter)
+
+    def waits_for(self, node: ast.AST) -> bool:
+        """Whether few passes of the loop come to a node, and these tell the meter first, so that the host waits."""
+        span = self.meter.module.span
+        return any(
+            not each.is_new and span(each.anchor)[0] <= span(one)[0] and node in walk(one)
+            for each in self.tellings
+            for one in each.suite
+        )
+
+    @property
+    def repeated(self) -> str:
+        """The loop that tells the meter all that its passes have kept for it."""
+        module, call = self.meter.module, self.call
+        places = range(1 + len(self.beside))
+        names = self.names or tuple(f"{EACH}[{place}]" if self.beside else EACH for place in places)
+        later = {**dict(zip(self.beside, names[1:], strict=True)), self.told: f"{names[0]}.item()"}
+        arguments = [later.get(each) or module.code(each) for each in call.args]
+        arguments += [f"{each.arg}={later.get(each.value) or module.code(each.value)}" for each in call.keywords]
+        told = f"{module.code(call.func)}({', '.join(arguments)})"
+        return f"for {', '.join(self.names) or EACH} in {self.pending}:\n    {told}"
 
     def why_not(self) -> Reason | None:
         """Why the meter has to be told in each pass."""
@@ -170,10 +264,8 @@ class DeferredUpdates(DeferredList):
         return self._why_captured() or self._why_no_tensor(one)
 
     def _why_used(self) -> Reason | None:
-        total = self.total
-        for each in total.used_inside:
-            return needed(total.module, each, f"'{total.name}' is used in the loop", "use it after the loop")
-        return total.why_shared()
+        found = self._told_inside
+        return found if isinstance(found, Reason) else self.meter.why_shared()
 
     def _why_no_name(self) -> Reason | None:
         scope = self.total.function or self.total.module.tree

@@ -26,7 +26,7 @@ _ACTING = (
     *(ast.Import, ast.ImportFrom, ast.Assert),
 )
 _NUMBERS = frozenset({"float", "int", "bool", "str"})
-_CONTAINERS = (ast.List, ast.Dict, ast.Tuple, ast.Set)
+_CONTAINERS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 
 
 def class_of_plain_meter(flow: Flow, making: ast.expr, telling: ast.FunctionDef) -> ast.ClassDef | None:
@@ -53,8 +53,8 @@ def class_of_plain_meter(flow: Flow, making: ast.expr, telling: ast.FunctionDef)
 
 
 def holds_containers(class_: ast.ClassDef) -> bool:
-    """Whether an attribute may be a list or the like, which a name may go on to hold."""
-    return any(isinstance(each, (*_CONTAINERS, ast.ListComp, ast.DictComp)) for each in walk(class_))
+    """Whether an attribute may be a list or the like, which a name may go on to hold while it changes."""
+    return any(isinstance(each, _CONTAINERS) for each in walk(class_))
 
 
 def _methods(class_: ast.ClassDef) -> list[ast.FunctionDef] | None:
@@ -127,6 +127,8 @@ def _may_leave(module: Module, methods: list[ast.FunctionDef], method: ast.Funct
             if not isinstance(above, ast.Attribute) or above.attr == "__class__":
                 return True
             use = module.parent(above)
+            if above.attr == "__dict__" and not (isinstance(use, ast.keyword) and use.arg is None):
+                return True
             if above.attr in called and not (isinstance(use, ast.Call) and use.func is above):
                 return True
     return False

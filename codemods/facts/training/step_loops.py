@@ -105,6 +105,12 @@ def rare_suite(module: Module, loop: Loop, node: ast.AST) -> Sequence[ast.stmt] 
 
     ``if i % 100 == 0:``, ``if i == len(loader) - 1:``, and what leaves the loop.
     """
+    found = rare_suites(module, loop, node)
+    return found[0] if found is not None else None
+
+
+def rare_suites(module: Module, loop: Loop, node: ast.AST) -> tuple[Sequence[ast.stmt], Sequence[ast.stmt]] | None:
+    """The same, and those of the condition that few passes meet: the innermost may stand under others in these."""
     below: ast.AST = node
     innermost: Sequence[ast.stmt] | None = None
     for above in module.ancestors(node):
@@ -112,9 +118,9 @@ def rare_suite(module: Module, loop: Loop, node: ast.AST) -> Sequence[ast.stmt] 
             suite = above.body if any(below is each for each in above.body) else above.orelse
             innermost = suite if innermost is None else innermost
             if isinstance(suite[-1], _LEAVES) or _counts(module, loop, above.test):
-                return innermost
+                return innermost, suite
         elif isinstance(above, ast.Return):
-            return module.suite(above)
+            return module.suite(above), module.suite(above)
         if above is loop:
             return None
         below = above
