@@ -8,8 +8,8 @@ import pytest
 from probe import script
 
 from codemods.facts.reason import Reason
-from codemods.facts.training.deferred_updates import Meter, own_meter
 from codemods.facts.training.meter_reads import tellings
+from codemods.facts.training.own_meters import Meter, own_meter
 from codemods.facts.training.totals import told
 
 CODE = """\

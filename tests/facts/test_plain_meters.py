@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.training.deferred_updates import own_meter
+from codemods.facts.training.own_meters import own_meter
 from codemods.facts.training.plain_meters import holds_containers
 
 PLAIN = """\

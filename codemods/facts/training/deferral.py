@@ -25,9 +25,10 @@ from codemods.facts.training.arrays_of_one import ArrayOfOne, array_of_one
 from codemods.facts.training.deferred_copies import Copy, DeferredCopy, copied
 from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
-from codemods.facts.training.deferred_updates import DeferredUpdates, Meter, own_meter
+from codemods.facts.training.deferred_updates import DeferredUpdates
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.facts.training.number_uses import use_in_passes, use_of_sum, why_needed
+from codemods.facts.training.own_meters import Meter, own_meter
 from codemods.facts.training.seldom_uses import SeldomUse, seldom_uses
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.sums import Deferral

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.reason import Reason
-    from codemods.facts.training.deferred_updates import Meter
+    from codemods.facts.training.own_meters import Meter
 
 _SHOW = frozenset({"print", "str", "repr", "format", "float", "int", "round"})
 _MOST = 2
