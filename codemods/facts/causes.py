@@ -320,7 +320,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "used-outside": "What the loop binds is used outside of it. Ask for it there anew.",
         # Optimizers.
         "checkpoint-loaded": "A checkpoint is loaded into the optimizer, and says how it steps: that of a plain one "
-        "switches `fused` off again, and a `GradScaler` then fails.",
+        "switches `fused` off again, and a `GradScaler` then fails. Where that can be seen, what is loaded is told of "
+        "the fused form before.",
         "moved-later": "The model, or a layer of it, may be moved to the device only after the optimizer is made. Move "
         "the whole model first.",
         "not-fusible": "Sparse gradients and complex parameters are not taken by a fused step.",

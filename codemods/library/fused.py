@@ -23,6 +23,9 @@ FUSED = {
 """Adagrad's was one for the CPU alone in torch 2.11, and is there for CUDA in 2.15; the others have none."""
 TAKES_THE_HOST = (2, 4)
 """The first torch whose fused forms take parameters that are on the host: ``torch.utils._foreach_utils`` of 2.4.0."""
+MOVES_COUNTS = (2, 1)
+"""The first torch whose ``load_state_dict`` takes the counts of steps to where a fused form reads them: pytorch/pytorch
+103256."""
 FORMS = frozenset({"fused", "foreach"})
 """The arguments that choose how an optimizer steps."""
 NOT_FUSED = frozenset({"differentiable", "capturable"})

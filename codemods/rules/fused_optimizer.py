@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.editing.values import AddArgument
+from codemods.editing.values import AddArgument, Insert, Replace
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.models.stepped import given_parameters, stepped
@@ -16,18 +16,24 @@ from codemods.facts.training.fusing import (
     may_be_scaled,
     named_form,
     why_form_unknown,
+    why_loaded,
     why_never_stepped,
     why_not_fused,
 )
-from codemods.library.fused import FORMS, FUSED, TAKES_THE_HOST
+from codemods.facts.training.resuming import loads
+from codemods.library.fused import FORMS, FUSED, MOVES_COUNTS, TAKES_THE_HOST
 from codemods.library.sources import measured
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
+    from codemods.editing.values import Edit
     from codemods.facts.script import Construction, Script
+    from codemods.facts.target import Version
+    from codemods.facts.training.resuming import Load
+    from codemods.library.fused import Fused
 
 _MESSAGE = "each step launches a series of kernels over all parameters, where one could do it all"
 
@@ -43,10 +49,12 @@ class FusedOptimizer(Codemod):
     When it is left:
         The model is not surely on CUDA when the optimizer is made, nor moved there right after: before torch 2.4 the
         fused form takes no parameters that are on the host. What it steps is not known to be parameters of models. A
-        checkpoint is loaded into it: that switches the fused form off again, and a gradient scaler then fails. Its
-        state is used, parameters are added later, gradients may be sparse or parameters complex. It steps fewer tensors
-        than it takes to gain, or never steps. ``RMSprop`` and the others have no fused form on CUDA, and nothing is
-        said of them.
+        checkpoint is loaded into it, which switches the fused form off again, and a gradient scaler then fails: where
+        the script loads one in this file, it is told before that how the optimizer steps; elsewhere the optimizer is
+        left, and where the weights may lie in ``channels_last``, as what a checkpoint holds does not. Its state is
+        used, parameters are added later, gradients may be sparse or parameters complex. It steps fewer tensors than it
+        takes to gain, or never steps. ``RMSprop`` and the others have no fused form on CUDA, and nothing is said of
+        them.
 
     Results:
         ``SGD`` gives the same bits. ``Adam`` and ``AdamW`` round otherwise: after some steps parameters differed by
@@ -54,7 +62,7 @@ class FusedOptimizer(Codemod):
 
     References:
         ``torch.optim.Adam``, parameter ``fused``; pytorch/pytorch 94060 (with clipping and a scaler, torch 2.0), 116585
-        (``SGD``, torch 2.3).
+        (``SGD``, torch 2.3), 103256 (a checkpoint that was not fused).
     """
 
     promise = Promise.PRECISION
@@ -102,6 +110,42 @@ for images in torch.randn(100, 64, 784):
     optimizer.step()
 """,
         ),
+        Rewrites(
+            before="""\
+import sys
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10)).cuda()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+if len(sys.argv) > 1:
+    checkpoint = torch.load(sys.argv[1])
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+for images in torch.randn(100, 64, 784):
+    optimizer.zero_grad()
+    model(images.cuda()).square().mean().backward()
+    optimizer.step()
+""",
+            after="""\
+import sys
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10)).cuda()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+if len(sys.argv) > 1:
+    checkpoint = torch.load(sys.argv[1])
+    model.load_state_dict(checkpoint["model"])
+    for group in checkpoint["optimizer"]["param_groups"]:
+        group["fused"] = optimizer.defaults["fused"]
+    optimizer.load_state_dict(checkpoint["optimizer"])
+for images in torch.randn(100, 64, 784):
+    optimizer.zero_grad()
+    model(images.cuda()).square().mean().backward()
+    optimizer.step()
+""",
+        ),
         Leaves(
             code="""\
 import torch
@@ -115,7 +159,7 @@ for images in torch.randn(100, 64, 3, 224, 224):
     model(images.cuda()).square().mean().backward()
     optimizer.step()
 """,
-            because="a checkpoint is loaded into it, which decides how it steps (line 6)",
+            because="a checkpoint is loaded into it (line 6), of which the weights may have another layout",
         ),
         Leaves(
             code="""\
@@ -151,15 +195,18 @@ for epoch in range(10):
     def _site(self, script: Script, several: list[Construction], names: list[str]) -> Finding:
         made = several[0]
         module, call = made.module, made.call
-        reason = why_form_unknown(several, names) or _why_not_here(script) or why_not_fused(script, made)
-        if reason is not None:
-            return self.left(module, call, reason)
+        reason = why_form_unknown(several, names) or _why_not_here(script)
+        reason = reason or why_not_fused(script, made, is_loaded=True)
+        loaded = loads(script, several) if reason is None else reason
+        if isinstance(loaded, Reason):
+            return self.left(module, call, loaded)
         found = stepped(script, made)
         if isinstance(found, Reason):
             few = worth(script).why_few_written(given_parameters(call)) if self.is_weighed else None
             return self.left(module, call, few or found)
         in_vain = worth(script).why_fused_in_vain(found.models) if self.is_weighed else None
         in_vain = why_never_stepped(script, made) or in_vain
+        in_vain = in_vain or (why_loaded(script, made) if found.is_moved_later else None)
         if in_vain is not None:
             return self.left(module, call, in_vain)
         forms = [FUSED[each] for each in names]
@@ -171,9 +218,31 @@ for epoch in range(10):
             call,
             _MESSAGE,
             AddArgument(module, call, "fused", found.test),
+            *(edit for each in loaded for edit in _told(each)),
             promise=Promise.BITWISE if is_exact else Promise.PRECISION,
-            since=max([*(each.since for each in forms), *([TAKES_THE_HOST] if found.is_moved_later else [])]),
+            since=max(_since(forms, loaded), TAKES_THE_HOST if found.is_moved_later else self.min_torch),
         )
+
+
+def _told(load: Load) -> list[Edit]:
+    """Tells a state before it is loaded how the optimizer steps, so that its counts go where that step reads them."""
+    module, optimizer = load.module, load.module.code(load.optimizer)
+    state = module.code(load.state) if load.is_named else load.name
+    quote = "'" if "'" in state else '"'
+    lines = [
+        f"for {load.group} in {state}[{quote}param_groups{quote}]:",
+        f"    {load.group}[{quote}fused{quote}] = {optimizer}.defaults[{quote}fused{quote}]",
+    ]
+    if load.is_named:
+        return [Insert(module, load.statement, "\n".join(lines), "before")]
+    lines = [f"{load.name} = {{state}}", *lines, f"{optimizer}.load_state_dict({load.name})"]
+    return [Replace(module, load.statement, "\n".join(lines), (("state", load.state),))]
+
+
+def _since(forms: Sequence[Fused], loaded: Sequence[Load]) -> Version:
+    """The first torch that has the forms of all of the optimizers that states are loaded into, too."""
+    others = [FUSED[value.name] for each in loaded for value in each.optimizers]
+    return max([*(each.since for each in (*forms, *others)), *([MOVES_COUNTS] if loaded else [])])
 
 
 def _why_not_here(script: Script) -> Reason | None:

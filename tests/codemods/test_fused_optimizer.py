@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, run
+import torch
+from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, found_by, run
 
 from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.rewrite import rewrite
@@ -236,6 +237,205 @@ def test_each_has_a_torch_that_it_needs(optimizer: str, target: tuple[int, int],
     assert site.code == ("" if is_written else "older-torch")
 
 
+# Where a checkpoint is loaded.
+
+LAYERS = "nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 10))"
+RESUMED = IMPORTS + "model = " + LAYERS + ".cuda()\noptimizer = optim.Adam(model.parameters(){})\n{}" + TRAIN
+TOLD = """\
+for group in checkpoint["optimizer"]["param_groups"]:
+    group["fused"] = optimizer.defaults["fused"]
+optimizer.load_state_dict(checkpoint["optimizer"])
+"""
+NAMED = """\
+state = torch.load("last.pt")
+for group in state["param_groups"]:
+    group["fused"] = optimizer.defaults["fused"]
+optimizer.load_state_dict(state)
+"""
+
+
+def indented(code: str) -> str:
+    return "".join(f"    {line}\n" for line in code.splitlines())
+
+
+FUNCTION = "def resume(checkpoint, optimizer):\n{}resume({{}}, optimizer)\n"
+LOADS = {
+    "an item": ('optimizer.load_state_dict(checkpoint["optimizer"])\n', TOLD),
+    "an item, by the argument's name": (
+        'optimizer.load_state_dict(state_dict=checkpoint["optimizer"])\n',
+        TOLD.replace("_dict(check", "_dict(state_dict=check"),
+    ),
+    "an item, in other quotes": (
+        "optimizer.load_state_dict(checkpoint['optimizer'])\n",
+        TOLD.replace('"', "'"),
+    ),
+    "a name": ("optimizer.load_state_dict(checkpoint)\n", TOLD.replace('checkpoint["optimizer"]', "checkpoint")),
+    "what has no name yet": ('optimizer.load_state_dict(torch.load("last.pt"))\n', NAMED),
+    "what has no name yet, with a comment": (
+        'optimizer.load_state_dict(torch.load(  # the last one\n    "last.pt",\n))\n',
+        NAMED.replace('torch.load("last.pt")', 'torch.load(  # the last one\n    "last.pt",\n)'),
+    ),
+    "an attribute, which may be computed anew": (
+        "optimizer.load_state_dict(optim.best)\n",
+        NAMED.replace('torch.load("last.pt")', "optim.best"),
+    ),
+    "where the name group is taken": (
+        'group = 3\noptimizer.load_state_dict(checkpoint["optimizer"])\nprint(group)\n',
+        "group = 3\n"
+        + TOLD.replace("for group", "for param_group").replace(" group[", " param_group[")
+        + "print(group)\n",
+    ),
+    "where the names of the state and the group are another function's": (
+        "def other(group):\n    state = group\n    return state\n"
+        + FUNCTION.format('    optimizer.load_state_dict(torch.load("last.pt"))\n'),
+        "def other(group):\n    state = group\n    return state\n" + FUNCTION.format(indented(NAMED)),
+    ),
+    "where the name of the state is read in a function inside": (
+        FUNCTION.format(
+            '    optimizer.load_state_dict(torch.load("last.pt"))\n    def again():\n        return state\n    again()\n'
+        ),
+        FUNCTION.format(
+            indented(NAMED.replace("state =", "saved =").replace("state[", "saved[").replace("(state)", "(saved)"))
+            + "    def again():\n        return state\n    again()\n"
+        ),
+    ),
+    "in a function, under a condition": (
+        FUNCTION.format('    if checkpoint:\n        optimizer.load_state_dict(checkpoint["optimizer"])\n'),
+        FUNCTION.format("    if checkpoint:\n" + indented(indented(TOLD))),
+    ),
+    "twice": (
+        'optimizer.load_state_dict(checkpoint["optimizer"])\noptimizer.load_state_dict(torch.load("last.pt"))\n',
+        TOLD + NAMED,
+    ),
+    "in a loop over optimizers that can be fused": (
+        "for each in [optimizer, optim.SGD(model.parameters(), 0.1, fused=True)]:\n"
+        '    each.load_state_dict(checkpoint["optimizer"])\n',
+        "for each in [optimizer, optim.SGD(model.parameters(), 0.1, fused=True)]:\n"
+        + indented(TOLD.replace("optimizer.", "each.")),
+    ),
+}
+
+
+@pytest.mark.parametrize(("load", "after"), LOADS.values(), ids=LOADS)
+def test_a_checkpoint_is_told_how_the_optimizer_steps(load: str, after: str) -> None:
+    check_rewrites(FusedOptimizer, RESUMED.format("", load), RESUMED.format(", fused=True", after))
+
+
+DECIDES = "a checkpoint is loaded into it, which decides how it steps (line 8)"
+UNTOLD = {
+    "more is done with what the call returns": ("loaded = optimizer.load_state_dict(checkpoint)\n", DECIDES),
+    "what it is loaded into is computed": (
+        "(optimizer or None).load_state_dict(checkpoint)\n",
+        DECIDES,
+    ),
+    "the arguments cannot be seen": ("optimizer.load_state_dict(*checkpoint)\n", DECIDES),
+    "nothing is given": ("optimizer.load_state_dict()\n", DECIDES),
+    "another optimizer has no fused form": (
+        "for each in [optimizer, optim.RMSprop(model.parameters())]:\n    each.load_state_dict(checkpoint)\n",
+        DECIDES.replace("8", "9"),
+    ),
+    "all names are taken": (
+        "group = param_group = each_group = 1\noptimizer.load_state_dict(checkpoint)\n",
+        DECIDES.replace("8", "9"),
+    ),
+    "the layout is the script's": (
+        "model.to(memory_format=torch.channels_last)\noptimizer.load_state_dict(checkpoint)\n",
+        "a checkpoint is loaded into it (line 9), of which the weights may have another layout",
+    ),
+    "the line does more": (
+        "if model: optimizer.load_state_dict(checkpoint)\n",
+        "the suite is written on the header's line",
+    ),
+}
+
+
+@pytest.mark.parametrize(("load", "because"), UNTOLD.values(), ids=UNTOLD)
+def test_a_checkpoint_that_cannot_be_told_decides(load: str, because: str) -> None:
+    check_leaves(FusedOptimizer, RESUMED.format("", load), because)
+
+
+def test_a_checkpoint_may_be_loaded_before_the_model_is_moved() -> None:
+    code = f"model = {LAYERS}\n{ADAM}optimizer.load_state_dict(checkpoint)\nmodel.cuda()\n"
+
+    left(code, DECIDES)
+
+
+@pytest.mark.parametrize(
+    ("target", "load", "code"),
+    [
+        pytest.param((2, 0), "", "", id="2.0"),
+        pytest.param((2, 0), "optimizer.load_state_dict(checkpoint)\n", "older-torch", id="2.0 and a checkpoint"),
+        pytest.param((2, 1), "optimizer.load_state_dict(checkpoint)\n", "", id="2.1 and a checkpoint"),
+        pytest.param(
+            (2, 2),
+            "for each in [optimizer, optim.SGD([x], 0.1, fused=False)]:\n    each.load_state_dict(checkpoint)\n",
+            "older-torch",
+            id="2.2 and a checkpoint of SGD",
+        ),
+    ],
+)
+def test_a_checkpoint_needs_a_torch_that_moves_its_counts(target: tuple[int, int], load: str, code: str) -> None:
+    (site,) = run(FusedOptimizer, RESUMED.format("", load), target).sites
+
+    assert site.code == code
+
+
+SAVING = f"""\
+import copy
+import torch
+from torch import nn, optim
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = {LAYERS}.to(device)
+optimizer = optim.Adam(model.parameters())
+saved = []
+for x in torch.randn(12, 8, 64):
+    if len(saved) == 6:
+        model.load_state_dict(saved[3]["model"])
+        optimizer.load_state_dict(saved[3]["optimizer"])
+    optimizer.zero_grad()
+    model(x.to(device)).sum().backward()
+    optimizer.step()
+    saved.append(copy.deepcopy(dict(model=model.state_dict(), optimizer=optimizer.state_dict())))
+found = saved[-1]
+"""
+
+
+def test_without_cuda_a_script_that_goes_on_computes_the_same() -> None:
+    after = run(FusedOptimizer, SAVING).after
+
+    one, other = found_by(SAVING), found_by(after)
+
+    assert "optimizer.defaults" in after
+    assert isinstance(one, dict)
+    assert isinstance(other, dict)
+    assert all(torch.equal(one["model"][name], other["model"][name]) for name in one["model"])
+    assert other["optimizer"]["param_groups"][0]["fused"] is False
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_scaler_steps_only_what_was_told(*, is_told: bool) -> None:
+    model = torch.nn.Linear(4, 4)
+    old = torch.optim.Adam(model.parameters())
+    model(torch.ones(2, 4)).sum().backward()
+    old.step()
+    state = old.state_dict()
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    scaler = torch.amp.GradScaler("cpu")
+    for group in state["param_groups"] if is_told else ():
+        group["fused"] = optimizer.defaults["fused"]
+    optimizer.load_state_dict(state)
+    scaler.scale(model(torch.ones(2, 4)).sum()).backward()
+
+    if is_told:
+        scaler.step(optimizer)
+        assert {each["step"].item() for each in optimizer.state.values()} == {2}
+    else:
+        with pytest.raises(AssertionError, match="Expected grad_scale and found_inf to be None"):
+            scaler.step(optimizer)
+
+
 # What is left.
 
 MODEL = "model = resnet18().cuda()\n"
@@ -286,9 +486,9 @@ LEFT = {
         MODEL + "weight = torch.zeros(1, requires_grad=True)\noptimizer = optim.Adam([*model.parameters(), weight])\n",
         "not all that it steps is known to be parameters of models: it is given a tensor",
     ),
-    "a checkpoint is loaded into it": (
+    "a checkpoint is loaded into it, and its weights may be laid out anew": (
         MODEL + ADAM + 'optimizer.load_state_dict(torch.load("last.pt"))\n',
-        "a checkpoint is loaded into it, which decides how it steps (line 8)",
+        "a checkpoint is loaded into it (line 8), of which the weights may have another layout",
     ),
     "a function that is not read may load one": (
         "from helpers import resume\n" + MODEL + ADAM + "resume(model, optimizer)\n",

@@ -46,11 +46,17 @@ _USES = {
 """What is done with an optimizer that a fused step does not go together with: the cause, and why."""
 
 
-def why_not_fused(script: Script, made: Construction) -> Reason | None:
-    """Why the optimizer steps as it does, whatever it steps and wherever that is."""
+def why_not_fused(script: Script, made: Construction, *, is_loaded: bool = False) -> Reason | None:
+    """Why the optimizer steps as it does, whatever it steps and wherever that is.
+
+    Args:
+        script: The script.
+        made: The optimizer.
+        is_loaded: Whether it is known what is loaded into it, so that this is no reason.
+    """
     return (
         why_overwritten(script.flow, made.module, names_of(script.flow, made.value))
-        or why_loaded(script, made)
+        or (None if is_loaded else why_loaded(script, made))
         or _why_used_otherwise(script, made)
         or capture(script)
         or _why_other_parameters(script)
@@ -62,15 +68,22 @@ def why_loaded(script: Script, made: Construction) -> Reason | None:
 
     The optimizer then steps as the one that was saved, but a gradient scaler still leaves the scale to it.
     """
+    for module, call, name in loads_into(script, made):
+        text = f"a checkpoint is loaded into it, which decides how it steps ({HERE})"
+        if name:
+            text = f"{name}(), which was not read, may load a checkpoint into it ({HERE})"
+        return Reason("checkpoint-loaded", text, (at(module, call),))
+    return None
+
+
+def loads_into(script: Script, made: Construction) -> Iterator[tuple[Module, ast.Call, str]]:
+    """The calls that load a checkpoint into the optimizer, or may, those with the name of what was not read."""
     for module, call, name in chain.from_iterable(_loading(script.flow, each) for each in script.modules):
         is_method = isinstance(call.func, ast.Attribute) and call.func.attr == _LOADS
         if is_method and made.value in script.flow.values(call.func.value):  # type: ignore[attr-defined]
-            text = f"a checkpoint is loaded into it, which decides how it steps ({HERE})"
-            return Reason("checkpoint-loaded", text, (at(module, call),))
-        if name and any(made.value in script.flow.values(each) for each in arguments_of(call)):
-            text = f"{name}(), which was not read, may load a checkpoint into it ({HERE})"
-            return Reason("checkpoint-loaded", text, (at(module, call),))
-    return None
+            yield module, call, ""
+        elif name and any(made.value in script.flow.values(each) for each in arguments_of(call)):
+            yield module, call, name
 
 
 @lasting  # each optimizer of each script that runs the module asks
