@@ -10,6 +10,7 @@ from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument, Remove, Replace
 from codemods.facts.devices.filled_arrays import filled_arrays
 from codemods.facts.devices.fillings import counted_indices, filled, spelled_arange
+from codemods.facts.devices.handings import Handing
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class DeviceCtor(Codemod):
         ``device="cuda" if use_cuda else "cpu"``. Where another branch gives the name something else, the copy stays,
         which has nothing to copy then.
 
+        A function of the project that copies what it is given stays as it is, and has nothing to copy then:
+        ``to_var(torch.ones(n))`` becomes ``to_var(torch.ones(n, device="cuda" if use_cuda else "cpu"))``, with the
+        condition and the device of the function, where both can be written at the call.
+
         A number may be added, multiplied or compared in between: ``(torch.ones(n) * i).to(device)``. The
         frequencies of an embedding are computed on the device as well:
         ``torch.exp(torch.arange(n) * -0.1).to(x.device)``.
@@ -69,7 +74,8 @@ class DeviceCtor(Codemod):
         others later, such as the order of a loader. What devices may round otherwise: ``linspace``, ``arange`` of
         floats. Gradients are asked for of the tensor on the host. The copy is cast as well, or gives each element of
         ``expand()`` memory of its own, and it is not only compared with a column. Other streams run, or what is written
-        as the device may be something else. Items of data sets are made where CUDA may not be used. Outside of loops,
+        as the device may be something else. A function that copies it does more with it first, or asks for a device
+        that only it knows. Items of data sets are made where CUDA may not be used. Outside of loops,
         and of what a model's constructor makes once for each layer, nothing is said, but of what a model runs for each
         batch, and of closures that an optimizer calls in each step.
 
@@ -87,8 +93,8 @@ class DeviceCtor(Codemod):
     phases = frozenset({Phase.COPIES, Phase.FORWARD, Phase.OTHER})
     causes = words(
         """
-        cuda-in-worker draws-elsewhere no-name other-arguments other-result other-stream unknown-arguments
-        unknown-device
+        cuda-in-worker default-device draws-elsewhere no-name other-arguments other-result other-stream
+        unknown-arguments unknown-device
         """
     )
     examples = (
@@ -211,6 +217,8 @@ def _edits_of_names(script: Script, group: Sequence[Filled]) -> list[Edit] | Rea
         like = each.like if each.like is not None else None
         device = _device(script, each.transfer) if like is None else f"{module.code(like)}.device"
         if condition is not None:
+            if isinstance(each.transfer, Handing) and each.transfer.is_chosen:
+                return Reason("not-editable", "several conditions decide whether it is copied")
             device = f"{device} if {module.code(condition.test)} else {quote}cpu{quote}"
         if "\n" in device:
             return Reason("not-editable", "the device is written on several lines")
@@ -234,7 +242,8 @@ def _named_together(found: Sequence[Filled]) -> list[list[Filled]]:
 def _goes(one: Filled, found: Sequence[Filled]) -> bool:
     """Whether a copy has nothing left to do: all that it may copy is made on the device, in its number format."""
     alike = [each for each in found if each.transfer is one.transfer]
-    is_whole = one.by_name is not None and len(alike) == one.by_name.values
+    is_handed = isinstance(one.transfer, Handing)
+    is_whole = not is_handed and one.by_name is not None and len(alike) == one.by_name.values
     return is_whole and one.number_format is None and one.like is None
 
 
@@ -292,6 +301,8 @@ def _edits(script: Script, found: Filled) -> list[Edit] | Reason:
     if "\n" in device:
         return Reason("not-editable", "the device is written on several lines")
     added = [_on_device(script, found, device)]
+    if isinstance(transfer, Handing):
+        return added  # the function that copies it is called for others, too
     if number_format is not None:
         if not found.is_exact_in_its_format:
             return Reason("other-arguments", "the copy is cast to another number format, too")
@@ -397,6 +408,8 @@ def _edits_of_array(script: Script, found: FilledArray) -> list[Edit] | Reason:
 def _device(script: Script, transfer: Transfer) -> str:
     """How the device is written as an argument."""
     target, quote = transfer.target, script.quote(transfer.module)
+    if isinstance(transfer, Handing):
+        return transfer.written
     if target is not None and (transfer.method == "to" or not isinstance(target, ast.Constant)):
         return transfer.module.code(target)  # `x.cuda(y.device)`: anything else but a number is left
     index = f":{target.value!r}" if isinstance(target, ast.Constant) else ""

@@ -22,6 +22,7 @@ from codemods.dataflow.values import (
     without_none,
 )
 from codemods.facts.devices.devices import DeviceKind, device
+from codemods.facts.devices.handings import Handing, handings
 from codemods.facts.devices.later_moves import later_move, next_move, why_other_device
 from codemods.facts.devices.legacy_fills import legacy_fill
 from codemods.facts.devices.named_moves import named_moves
@@ -126,14 +127,15 @@ def filled(script: Script) -> Iterator[Filled]:
     """The tensors of the module that are filled on the host again and again, and copied to what may be CUDA."""
     likened = tuple(likenings(script.flow, script.module))
     copying = {each.call for each in likened}
-    for transfer in (*script.transfers, *likened):
-        later = later_move(transfer)
+    moving = copying | {each.call for each in script.transfers}
+    for transfer in (*script.transfers, *likened, *handings(script)):
+        later = later_move(transfer) if not isinstance(transfer, Handing) else None
         if later is not None and not _is_surely_tensor(script, transfer, later.other):
             later = None
         if transfer.module is not script.module or not _moves(transfer) or _stays(script, transfer, later):
             continue
         for origin in _origins(script, transfer, later):
-            found = _filled(script, transfer, origin, copying)
+            found = _filled(script, transfer, origin, moving if isinstance(transfer, Handing) else copying)
             if found is not None:
                 yield found
 
@@ -151,7 +153,7 @@ class _Origin:
 
 
 def _origins(script: Script, transfer: Transfer, later: LaterMove | None) -> Iterator[_Origin]:
-    following = next_move(transfer) if later is None else None
+    following = next_move(transfer) if later is None and not isinstance(transfer, Handing) else None
     if later is not None:
         yield _Origin(later.made, later.earlier, later=later)
     elif following is not None:
@@ -168,6 +170,8 @@ def _origins(script: Script, transfer: Transfer, later: LaterMove | None) -> Ite
 def _filled(script: Script, transfer: Transfer, origin: _Origin, copying: set[ast.Call]) -> Filled | None:
     module, call, later = transfer.module, transfer.call, origin.later
     parts = tuple(_parts_of_chain(script, origin.made, with_numbers=True, named=origin.named, rounds=True))
+    if isinstance(transfer, Handing):
+        parts = (*_parts_of_chain(script, transfer.copy.receiver, with_numbers=False, named=None), *parts)
     steps = tuple(each for each in parts if isinstance(each, ast.Call))
     is_rounded = any(map(is_inexact, parts))
     if not copying.isdisjoint(steps) or (is_rounded and not is_continuous(parts)):
@@ -191,7 +195,7 @@ def _filled(script: Script, transfer: Transfer, origin: _Origin, copying: set[as
         name,
         steps[:-1],
         why_not,
-        _like(script, transfer),
+        _like(script, transfer) if not isinstance(transfer, Handing) else None,
         later,
         range_of(script, name, maker),
         origin.following,
@@ -213,7 +217,10 @@ def _is_there(script: Script, transfer: Transfer, maker: ast.Call) -> bool:
 
 def _why_rounding_shows(script: Script, transfer: Transfer, parts: Sequence[Part]) -> Reason | None:
     """Why more than the last bit might be another one on the device."""
-    shown = "the cast of the copy" if _like(script, transfer) is not None else why_rounding_shows(transfer, parts)
+    if isinstance(transfer, Handing):
+        shown: str | None = f"{ast.unparse(transfer.call.func)}()"
+    else:
+        shown = "the cast of the copy" if _like(script, transfer) is not None else why_rounding_shows(transfer, parts)
     return Reason("other-result", f"it may round otherwise on the device, which {shown} may show") if shown else None
 
 
@@ -497,9 +504,22 @@ def _why_not(script: Script, transfer: Transfer, name: str, steps: Sequence[ast.
     return (
         _why_other_numbers(script, name, steps)
         or _why_other_tensor(script, name, steps)
-        or why_other_copy(script, transfer, name)
+        or (_why_not_handed(script, transfer) if isinstance(transfer, Handing) else None)
+        or why_other_copy(script, transfer.copy if isinstance(transfer, Handing) else transfer, name)
         or _why_other_stream(script, transfer)
     )
+
+
+def _why_not_handed(script: Script, handing: Handing) -> Reason | None:
+    """Why the function that copies it might see that it is on the device already."""
+    if handing.why_not is not None:
+        return handing.why_not
+    called = f"{ast.unparse(handing.call.func)}()"
+    if _like(script, handing.copy) is not None:
+        return Reason("other-arguments", f"{called} gives it the number format and the device of another tensor")
+    if handing.is_chosen and (script.default_device or script.default_format):
+        return Reason("default-device", "the script says on which device, or of which format, new tensors are made")
+    return None
 
 
 def _why_other_numbers(script: Script, name: str, steps: Sequence[ast.Call]) -> Reason | None:

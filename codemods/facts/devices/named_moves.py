@@ -50,7 +50,7 @@ class NamedMove:
 def named_moves(flow: Flow, transfer: Transfer) -> list[NamedMove]:
     """The values that a copy takes to a device by a name, and that nothing reads before."""
     module = transfer.module
-    name = _named(flow, transfer.receiver)
+    name = named_in(flow, transfer.receiver)
     statement = module.statement(transfer.call)
     if name is None or is_seen_elsewhere(module, name) or transfer.may_fail_unseen():
         return []
@@ -63,7 +63,7 @@ def named_moves(flow: Flow, transfer: Transfer) -> list[NamedMove]:
     if isinstance(condition, ast.If) and not moves:
         return []
     test = condition.test if condition is not None else None
-    asked = [each for each in (transfer.target, test) if each is not None]
+    asked = [*transfer.asked, *([] if test is None else [test])]
     found = []
     for value in given.known(name):
         between = _between(module, value, below)
@@ -75,7 +75,7 @@ def named_moves(flow: Flow, transfer: Transfer) -> list[NamedMove]:
     return [NamedMove(name.id, each, values, itself, condition) for each in found]
 
 
-def _named(flow: Flow, node: ast.expr) -> ast.Name | None:
+def named_in(flow: Flow, node: ast.expr) -> ast.Name | None:
     """The name of ``x.long()``, ``Variable(x)``."""
     while isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and not library_names(flow.values(node.func)):

@@ -155,6 +155,11 @@ class Transfer:
                 return keyword.value
         return self.call.args[0] if self.call.args else None
 
+    @property
+    def asked(self) -> Sequence[ast.expr]:
+        """The expressions that say where to."""
+        return () if self.target is None else (self.target,)
+
     def _of_type(self, argument: ast.expr, values: Values) -> Device:
         """The device of ``x.type(Tensor)``, where ``Tensor`` is one of the legacy tensor types."""
         names = [str(each.value) if isinstance(each, Literal) else each.name for each in values]
