@@ -30,6 +30,12 @@ print(losses)
         pytest.param("losses = []", "losses.append(int(loss))", "needed-each-step", id="what is cut"),
         pytest.param("losses = []", "losses.append(loss.item() / len(x))", None, id="shares"),
         pytest.param("losses = []", "losses.append(loss.item() / x)", "unknown-number", id="by what is no number"),
+        pytest.param(
+            "losses = []\nrunning = torch.zeros(3, device='cuda').sum()",
+            "running.add_(loss.detach())\n    last = running\n    losses.append(last.item())",
+            "needed-each-step",
+            id="another name of what is written to",
+        ),
         pytest.param("losses = []", "losses.append((loss.item(), 2))", "needed-each-step", id="pairs"),
         pytest.param(
             "losses = []\nmodel = torch.compile(model, mode='max-autotune')",

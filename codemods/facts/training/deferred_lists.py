@@ -96,10 +96,25 @@ class DeferredList(Deferral):
         if not is_new or not is_without_dimensions(self.flow, module, tensor):
             text = f"whether '{unparsed(tensor)}' is a new tensor without dimensions is not known ({HERE})"
             return Reason("unknown-number", text, (at(module, tensor),))
-        for node in walk(self.total.loop) if isinstance(tensor, ast.Name) else ():
-            if writes_into(node, unparsed(tensor)):
-                return needed(module, node, f"'{unparsed(tensor)}' is written to in each iteration")
+        for name in self._names_of(tensor) if isinstance(tensor, ast.Name) else ():
+            for node in walk(self.total.loop):
+                if writes_into(node, name):
+                    return needed(module, node, f"'{name}' is written to in each iteration")
         return None
+
+    def _names_of(self, tensor: ast.Name) -> list[str]:
+        """The names that the loop gives what a name holds, the name itself first (``last = running.detach()``)."""
+        names = [tensor.id]
+        given = [each for each in walk(self.total.loop) if isinstance(each, ast.Assign)]
+        for name in names:
+            for each in given:
+                is_bound = any(isinstance(one, ast.Name) and one.id == name for one in each.targets)
+                value = each.value if is_bound else None
+                while isinstance(value, ast.Attribute) or (isinstance(value, ast.Call) and not value.args):
+                    value = value.func if isinstance(value, ast.Call) else value.value
+                if isinstance(value, ast.Name) and value.id not in names:
+                    names.append(value.id)
+        return names
 
     def _why_computed(self, item: ast.expr) -> Reason | None:
         """Why what is computed of numbers that are read would come out otherwise on the device, or as another type."""
