@@ -121,6 +121,16 @@ FUNCTIONS_LEFT = {
         "the device to which to_var() copies it cannot be written where that is called: name the device in the call"
         " that makes the tensor",
     ),
+    "its condition would need brackets at the call": (
+        'where = "cuda" if use_cuda else "cpu"\n    if where == "cuda":\n        t = t.cuda()\n    return t',
+        "the device to which to_var() copies it cannot be written where that is called: name the device in the call"
+        " that makes the tensor",
+    ),
+    "its device would need brackets at the call": (
+        'where = "cuda:0" if device else "cuda"\n    if use_cuda:\n        t = t.to(where)\n    return t',
+        "the device to which to_var() copies it cannot be written where that is called: name the device in the call"
+        " that makes the tensor",
+    ),
     "it casts, too": ("return t.to(device, torch.half)", "the copy is cast to another number format, too"),
     "it says a type": (
         "return t.type(torch.cuda.FloatTensor)",

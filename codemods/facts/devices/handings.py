@@ -176,8 +176,8 @@ class _Writing:
             return device or ""
         self.is_chosen = True
         there, elsewhere = (device, f"{quote}cpu{quote}") if is_met else (f"{quote}cpu{quote}", device)
-        is_plain = isinstance(target, (*_SIMPLE, type(None))) and not isinstance(condition, ast.IfExp)
-        return f"{there} if {met} else {elsewhere}" if met and is_plain else ""
+        is_plain = met is not None and _is_simple(device) and not _is(met, ast.IfExp)
+        return f"{there} if {met} else {elsewhere}" if is_plain else ""
 
     def _code(self, node: ast.expr) -> str | None:
         match node:
@@ -191,7 +191,7 @@ class _Writing:
             case ast.Attribute(value, name):
                 base = self._code(value)
                 is_hidden = name.startswith("__") or self._is_computed(name)
-                return None if base is None or is_hidden else f"{base}.{name}"
+                return None if base is None or is_hidden or not _is_simple(base) else f"{base}.{name}"
             case ast.UnaryOp(ast.Not(), ast.Name() | ast.Attribute() | ast.Call() as operand):
                 return self._joined("not {}", operand)
             case ast.BoolOp(ast.And(), [left, right]) if isinstance(right, _SIMPLE) and isinstance(left, _SIMPLE):
@@ -199,19 +199,24 @@ class _Writing:
             case ast.Compare(left, [operator], [right]) if type(operator) in _OPERATORS:
                 return self._joined(f"{{}} {_OPERATORS[type(operator)]} {{}}", left, right)
             case ast.IfExp(test, body, orelse):
-                return self._joined("{} if {} else {}", body, test, orelse)
+                asked, one, other = map(self._code, (test, body, orelse))
+                is_plain = asked is not None and not _is(asked, ast.IfExp)
+                is_plain = is_plain and one is not None and other is not None and _is_simple(one) and _is_simple(other)
+                return f"{one} if {asked} else {other}" if is_plain else None
             case ast.Call(func, given, []):
                 return self._called(func, given)
         return None
 
     def _joined(self, template: str, *parts: ast.expr) -> str | None:
-        codes = [self._code(each) for each in parts]
-        return None if None in codes else template.format(*codes)
+        """What is written of the parts; nothing where one of them, as it reads at the call, would need brackets."""
+        codes = [code for each in parts if (code := self._code(each)) is not None and _is_simple(code)]
+        return template.format(*codes) if len(codes) == len(parts) else None
 
     def _called(self, func: ast.expr, given: Sequence[ast.expr]) -> str | None:
         called = next((each for each in _CALLED if library_names(self._script.flow.values(func)) == {each}), None)
         spelled = self._script.spelled(self._module, called, self._place) if called is not None else None
-        return None if spelled is None else self._joined(f"{spelled}({', '.join('{}' for _ in given)})", *given)
+        codes = [code for each in given if (code := self._code(each)) is not None]
+        return f"{spelled}({', '.join(codes)})" if spelled is not None and len(codes) == len(given) else None
 
     def _name(self, node: ast.Name, name: str) -> str | None:
         taken = signature(self._helper)
@@ -275,6 +280,15 @@ class _Writing:
         """Whether a method of the project computes an attribute of that name."""
         modules = self._script.flow.modules
         return any(each.name == attribute for module in modules for each in module.nodes(ast.FunctionDef))
+
+
+def _is(code: str, kind: type[ast.expr] | tuple[type[ast.expr], ...]) -> bool:
+    return isinstance(ast.parse(code, mode="eval").body, kind)
+
+
+def _is_simple(code: str) -> bool:
+    """Whether an expression means the same without brackets, wherever it stands."""
+    return _is(code, _SIMPLE)
 
 
 def _names(node: ast.AST) -> Iterator[ast.Name]:
