@@ -210,3 +210,39 @@ def test_a_function_of_another_module_is_followed() -> None:
     assert isinstance(other, Rewrite)
     assert changed.after == main.replace("torch.ones(8, 1)", there)
     assert other.after == tools
+
+
+OBJECT = """\
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self):
+        CUDA
+        self.device = self.best
+        self.model = nn.Linear(4, 1).to(self.device)
+
+    def to_var(self, t):
+        return t.to(self.device)
+
+    def choose(self):
+        self.CHOSEN = self.best
+
+    def train(self):
+        for x in torch.randn(10, 8, 4):
+            real = torch.ones(8, 1)
+            self.choose()
+            real = self.to_var(real)
+            nn.functional.mse_loss(self.model(self.to_var(x)), real).backward()
+
+
+Trainer().train()
+""".replace("CUDA", 'self.best = torch.device("cuda" if torch.cuda.is_available() else "cpu")')
+
+
+def test_an_attribute_that_changes_before_the_copy_is_not_read_earlier() -> None:
+    other = OBJECT.replace("CHOSEN", "chosen")
+
+    check_rewrites(DeviceCtor, other, other.replace("torch.ones(8, 1)", "torch.ones(8, 1, device=self.device)"))
+    check_silent(DeviceCtor, OBJECT.replace("CHOSEN", "device"))

@@ -173,7 +173,7 @@ Trainer().train()
 def test_a_method_asks_its_object() -> None:
     found = handed(OBJECT.replace("ATTRIBUTE", "device"))
 
-    assert (found.written, [ast.unparse(each) for each in found.asked]) == ("self.device", ["self"])
+    assert (found.written, [ast.unparse(each) for each in found.asked]) == ("self.device", ["self", "self.device"])
 
 
 def test_what_a_method_computes_is_not_asked_twice() -> None:

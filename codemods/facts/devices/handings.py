@@ -191,6 +191,7 @@ class _Writing:
             case ast.Attribute(value, name):
                 base = self._code(value)
                 is_hidden = name.startswith("__") or self._is_computed(name)
+                self.asked.append(node)
                 return None if base is None or is_hidden or not _is_simple(base) else f"{base}.{name}"
             case ast.UnaryOp(ast.Not(), ast.Name() | ast.Attribute() | ast.Call() as operand):
                 return self._joined("not {}", operand)
