@@ -27,6 +27,11 @@ optimizer = torch.optim.SGD(model.parameters(), 0.1)
         pytest.param("optimizer.load_state_dict(f())", [("f()", False, "state")], id="a call"),
         pytest.param("optimizer.load_state_dict(x[f()])", [("x[f()]", False, "state")], id="an item that is computed"),
         pytest.param("x = optimizer.load_state_dict(f())", "checkpoint-loaded", id="more than a statement"),
+        pytest.param(
+            "try:\n    optimizer.load_state_dict(state)\nexcept AttributeError:\n    pass",
+            "checkpoint-loaded",
+            id="what fails is caught",
+        ),
         pytest.param("resume(optimizer)", "checkpoint-loaded", id="a function that was not read"),
     ],
 )

@@ -71,6 +71,8 @@ def _load(script: Script, module: Module, call: ast.Call) -> Load | None:
     statement = module.parent(call)
     if not isinstance(statement, ast.Expr) or not isinstance(call.func, ast.Attribute):
         return None
+    if any(isinstance(each, ast.Try) for each in module.ancestors(statement)):
+        return None  # what is no state fails otherwise in the lines before, which may not be caught
     match call:
         case ast.Call(args=[state], keywords=[]) | ast.Call(args=[], keywords=[ast.keyword("state_dict", state)]):
             optimizers = without_none(script.flow.values(call.func.value))
