@@ -62,6 +62,8 @@ _TO_PYTHON = words(
     """
 )
 _MOVES = words("to cuda cpu type")
+SAME_MEMORY = _VIEWS | CASTS.keys() | _MOVES | {"data", "T", "detach_", "numpy"}
+"""Methods and attributes of a tensor that may have its memory: a cast or a copy has where nothing is to be done."""
 _OTHER_METHODS = words(
     """
     add add_ sub sub_ mul mul_ div div_ sum mean std var max min argmax argmin eq ne gt lt ge le topk sort repeat

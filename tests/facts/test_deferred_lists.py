@@ -36,6 +36,18 @@ print(losses)
             "needed-each-step",
             id="another name of what is written to",
         ),
+        pytest.param(
+            "losses = []",
+            "value = loss.detach().view(1)\n    losses.append(loss.item())\n    value.mul_(2)",
+            "needed-each-step",
+            id="what is written to has its memory",
+        ),
+        pytest.param(
+            "losses = []",
+            "value = loss.clone()\n    losses.append(loss.item())\n    value.mul_(2)",
+            None,
+            id="a copy is written to",
+        ),
         pytest.param("losses = []", "losses.append((loss.item(), 2))", "needed-each-step", id="pairs"),
         pytest.param(
             "losses = []\nmodel = torch.compile(model, mode='max-autotune')",

@@ -19,6 +19,7 @@ from codemods.facts.training.pass_counts import is_short
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.sums import Deferral, is_integer, needed
 from codemods.facts.training.totals import Held, appended
+from codemods.library.tensors import SAME_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,17 +104,20 @@ class DeferredList(Deferral):
         return None
 
     def _names_of(self, tensor: ast.Name) -> list[str]:
-        """The names that the loop gives what a name holds, the name itself first (``last = running.detach()``)."""
+        """The names that the loop gives what a name holds, the name itself first.
+
+        ``last = running`` and ``value = loss.detach()`` have the memory of the other name.
+        """
+        pairs = [
+            {target.id, root}
+            for each in walk(self.total.loop)
+            if isinstance(each, (ast.Assign, ast.NamedExpr)) and (root := _held_by(each.value)) is not None
+            for target in (each.targets if isinstance(each, ast.Assign) else [each.target])
+            if isinstance(target, ast.Name)
+        ]
         names = [tensor.id]
-        given = [each for each in walk(self.total.loop) if isinstance(each, ast.Assign)]
         for name in names:
-            for each in given:
-                is_bound = any(isinstance(one, ast.Name) and one.id == name for one in each.targets)
-                value = each.value if is_bound else None
-                while isinstance(value, ast.Attribute) or (isinstance(value, ast.Call) and not value.args):
-                    value = value.func if isinstance(value, ast.Call) else value.value
-                if isinstance(value, ast.Name) and value.id not in names:
-                    names.append(value.id)
+            names += sorted({other for pair in pairs if name in pair for other in pair}.difference(names))
         return names
 
     def _why_computed(self, item: ast.expr) -> Reason | None:
@@ -271,3 +275,15 @@ def _empties(statement: ast.stmt, name: str) -> bool:
 def makes_float(one: Reading) -> bool:
     """``float(x)``, which makes a float of integers, too."""
     return isinstance(one.node.func, ast.Name) and not one.cuts
+
+
+def _held_by(node: ast.expr) -> str | None:
+    """The name whose memory an expression may have: of ``loss``, ``loss.data``, ``loss.detach()[0]``."""
+    match node:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(inner, name) | ast.Call(ast.Attribute(inner, name)) if name in SAME_MEMORY:
+            return _held_by(inner)
+        case ast.Subscript(inner):
+            return _held_by(inner)
+    return None
