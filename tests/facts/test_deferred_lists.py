@@ -44,6 +44,12 @@ print(losses)
         ),
         pytest.param(
             "losses = []",
+            "losses.append(loss.detach().item())\n    loss.data.mul_(2)",
+            "needed-each-step",
+            id="a view of it is read",
+        ),
+        pytest.param(
+            "losses = []",
             "value = loss.clone()\n    losses.append(loss.item())\n    value.mul_(2)",
             None,
             id="a copy is written to",

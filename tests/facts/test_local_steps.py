@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from codemods.dataflow.source import Module
-from codemods.facts.models.local_steps import Given, given_before, is_in_place, later_reads, may_change
+from codemods.facts.models.local_steps import Given, given_before, is_in_place, later_reads, may_change, names_of_one
 
 
 def block(code: str) -> tuple[Module, list[ast.stmt]]:
@@ -81,3 +81,20 @@ def test_functions_and_earlier_code_of_a_loop_read_it_too() -> None:
     module = Module("a.py", "def f():\n    x = 1\n    y = x\n    x = 2\n    return lambda: x\n")
     body = module.tree.body[0].body  # type: ignore[attr-defined]
     assert [each.lineno for each in later_reads(module, body[0], body[1], "x")] == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        pytest.param("y = x\nz = y\n", ["x", "y", "z"], id="one after the other"),
+        pytest.param("x = z.detach().view(1)\n", ["x", "z"], id="a view of another"),
+        pytest.param("y = x.data[0]\nprint(w := x.float())\n", ["x", "w", "y"], id="an item, and what may be no copy"),
+        pytest.param("y = z = x\n", ["x", "y", "z"], id="two at once"),
+        pytest.param("y = x.clone()\nz = x + 1\nw = f(x)\nv = x.item()\n", ["x"], id="what is made of it"),
+    ],
+)
+def test_the_names_of_one_tensor(code: str, names: list[str]) -> None:
+    module, _ = block(code)
+    found = names_of_one(module.tree, "x")
+
+    assert (found[0], sorted(found)) == ("x", sorted(names))

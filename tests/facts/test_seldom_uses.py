@@ -95,6 +95,11 @@ def test_it_may_stand_where_it_is_used(inside: str, above: str) -> None:
             id="the tensor is changed by another name",
         ),
         pytest.param(
+            "kept = loss.detach()\nlast = loss.item()\nkept.mul_(2)\nif i % 9 == 0:\n    print(last)",
+            "",
+            id="the tensor is changed by what has its memory",
+        ),
+        pytest.param(
             "last = loss.item()\nloss = total\nif i % 9 == 0:\n    print(last)", "", id="the name is bound anew"
         ),
         pytest.param(

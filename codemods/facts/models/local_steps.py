@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
+from codemods.library.tensors import SAME_MEMORY
 
 if TYPE_CHECKING:
     from codemods.dataflow.source import Module
@@ -86,6 +87,36 @@ def writes_into(node: ast.AST, name: str) -> bool:
         case ast.Call(ast.Attribute(owner, method)):
             return is_in_place(method) and _root(owner) == name
     return False
+
+
+def names_of_one(within: ast.AST, name: str) -> list[str]:
+    """The names that may have the memory of what a name holds, the name itself first, as far as a statement gives them.
+
+    ``last = running`` and ``value = loss.detach()`` do.
+    """
+    pairs = [
+        {target.id, root}
+        for each in walk(within)
+        if isinstance(each, (ast.Assign, ast.NamedExpr)) and (root := held_by(each.value)) is not None
+        for target in (each.targets if isinstance(each, ast.Assign) else [each.target])
+        if isinstance(target, ast.Name)
+    ]
+    names = [name]
+    for each in names:
+        names += sorted({other for pair in pairs if each in pair for other in pair}.difference(names))
+    return names
+
+
+def held_by(node: ast.expr) -> str | None:
+    """The name whose memory an expression may have: of ``loss``, ``loss.data``, ``loss.detach()[0]``."""
+    match node:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(inner, name) | ast.Call(ast.Attribute(inner, name)) if name in SAME_MEMORY:
+            return held_by(inner)
+        case ast.Subscript(inner):
+            return held_by(inner)
+    return None
 
 
 def is_written_to(module: Module, node: ast.expr) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Tensor, Unknown
-from codemods.facts.models.local_steps import writes_into
+from codemods.facts.models.local_steps import names_of_one, writes_into
 from codemods.facts.reaching import is_seen_elsewhere, reaching
 from codemods.facts.training.totals import added, appended, told
 from codemods.library.operations import operation
@@ -50,7 +50,8 @@ def named(flow: Flow, loop: Loop, one: Reading) -> Named | None:
     pair = added(user) or appended(user) or told(user)
     if pair is None or pair[0] == target.id or readers[0] not in walk(pair[1]):
         return None
-    names = {each.id for each in walk(one.tensor) if isinstance(each, ast.Name)}
+    read = {each.id for each in walk(one.tensor) if isinstance(each, ast.Name)}
+    names = {each for name in read for each in names_of_one(loop, name)}
     if not _is_of_pass(flow, module, loop, one.tensor) or any(
         writes_into(each, name) for each in walk(loop) for name in names
     ):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.placement import is_pythons_own
 from codemods.dataflow.source import LOOPS, unparsed, walk
 from codemods.dataflow.values import library_names
-from codemods.facts.models.local_steps import writes_into
+from codemods.facts.models.local_steps import held_by, names_of_one, writes_into
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.precision.floats import content
 from codemods.facts.reason import HERE, Reason, at
@@ -19,7 +19,6 @@ from codemods.facts.training.pass_counts import is_short
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.sums import Deferral, is_integer, needed
 from codemods.facts.training.totals import Held, appended
-from codemods.library.tensors import SAME_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,28 +96,12 @@ class DeferredList(Deferral):
         if not is_new or not is_without_dimensions(self.flow, module, tensor):
             text = f"whether '{unparsed(tensor)}' is a new tensor without dimensions is not known ({HERE})"
             return Reason("unknown-number", text, (at(module, tensor),))
-        for name in self._names_of(tensor) if isinstance(tensor, ast.Name) else ():
+        root = held_by(tensor)
+        for name in names_of_one(self.total.loop, root) if root is not None else ():
             for node in walk(self.total.loop):
                 if writes_into(node, name):
                     return needed(module, node, f"'{name}' is written to in each iteration")
         return None
-
-    def _names_of(self, tensor: ast.Name) -> list[str]:
-        """The names that the loop gives what a name holds, the name itself first.
-
-        ``last = running`` and ``value = loss.detach()`` have the memory of the other name.
-        """
-        pairs = [
-            {target.id, root}
-            for each in walk(self.total.loop)
-            if isinstance(each, (ast.Assign, ast.NamedExpr)) and (root := _held_by(each.value)) is not None
-            for target in (each.targets if isinstance(each, ast.Assign) else [each.target])
-            if isinstance(target, ast.Name)
-        ]
-        names = [tensor.id]
-        for name in names:
-            names += sorted({other for pair in pairs if name in pair for other in pair}.difference(names))
-        return names
 
     def _why_computed(self, item: ast.expr) -> Reason | None:
         """Why what is computed of numbers that are read would come out otherwise on the device, or as another type."""
@@ -275,15 +258,3 @@ def _empties(statement: ast.stmt, name: str) -> bool:
 def makes_float(one: Reading) -> bool:
     """``float(x)``, which makes a float of integers, too."""
     return isinstance(one.node.func, ast.Name) and not one.cuts
-
-
-def _held_by(node: ast.expr) -> str | None:
-    """The name whose memory an expression may have: of ``loss``, ``loss.data``, ``loss.detach()[0]``."""
-    match node:
-        case ast.Name(name):
-            return name
-        case ast.Attribute(inner, name) | ast.Call(ast.Attribute(inner, name)) if name in SAME_MEMORY:
-            return _held_by(inner)
-        case ast.Subscript(inner):
-            return _held_by(inner)
-    return None

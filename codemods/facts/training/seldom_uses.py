@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.source import FUNCTIONS, is_name, walk
-from codemods.facts.models.local_steps import may_change
+from codemods.facts.models.local_steps import may_change, names_of_one
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.reaching import reaching, targets
 from codemods.facts.training.step_loops import rare_suite
@@ -141,17 +141,8 @@ class _Sinking:
             given = reaching(scope).given(tensor) or ()
             if not bound or any(each not in inside for each in (*bound, *given)):
                 return None  # it was made before the loop
-            found |= {tensor.id, *self._aliases(tensor.id)}
+            found |= {*names_of_one(self.loop, tensor.id)}
         return found | {each.id for each in walk(self.value) if isinstance(each, ast.Name)}
-
-    def _aliases(self, name: str) -> Iterator[str]:
-        """Other names of the same tensor: ``total = loss``."""
-        for each in walk(self.loop):
-            match each:
-                case ast.Assign([ast.Name(other)], value) if other != name and is_name(value, name):
-                    yield other
-                case ast.Assign([ast.Name(other)], ast.Name(value)) if other == name:
-                    yield value
 
     def _is_handed(self, node: ast.AST, concerned: set[str]) -> bool:
         """Whether a function of the project is given one of the names, which may change what it holds."""
