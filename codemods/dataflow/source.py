@@ -347,6 +347,11 @@ def is_name(node: ast.AST, name: str) -> TypeGuard[ast.Name]:
     return isinstance(node, ast.Name) and node.id == name
 
 
+def is_dotted_name(node: ast.AST) -> bool:
+    """``model``, ``self.model``."""
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and is_dotted_name(node.value))
+
+
 def last_name(node: ast.AST) -> str:
     """``relu`` of ``relu`` and of ``torch.relu``; nothing of what has no name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import functools
+import textwrap
+
 import pytest
 import torch
 from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, found_by, run
@@ -254,10 +257,7 @@ optimizer.load_state_dict(state)
 """
 
 
-def indented(code: str) -> str:
-    return "".join(f"    {line}\n" for line in code.splitlines())
-
-
+indented = functools.partial(textwrap.indent, prefix="    ")
 FUNCTION = "def resume(checkpoint, optimizer):\n{}resume({{}}, optimizer)\n"
 LOADS = {
     "an item": ('optimizer.load_state_dict(checkpoint["optimizer"])\n', TOLD),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import argument_of, arguments_of, signature
-from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.source import is_dotted_name, lasting, walk
 from codemods.dataflow.values import (
     Choice,
     Container,
@@ -312,7 +312,7 @@ def _named_beside(script: Script, made: Construction, model: Value) -> Iterator[
     beside = (each for each in module.nodes(ast.Attribute) if module.function(each) is function)
     inside = (each for each in walk(made.call) if isinstance(each, ast.Attribute))
     for attribute in (*inside, *beside):
-        is_asked = attribute.attr in _ASKING and _is_dotted_name(attribute.value)
+        is_asked = attribute.attr in _ASKING and is_dotted_name(attribute.value)
         if is_asked and not same.isdisjoint(script.flow.values(attribute.value)):
             yield attribute.value
 
@@ -327,11 +327,6 @@ def _test_of(script: Script, move: Transfer, module: Module, place: ast.stmt) ->
     is_certain = move.device.kind is DeviceKind.CUDA and not move.cuda_branches and not move.may_fail_unseen(place)
     said = None if is_certain else of_move(script, move, module, place)
     return "True" if is_certain else None if said is None else said.text
-
-
-def _is_dotted_name(node: ast.expr) -> bool:
-    """``model``, ``self.model``."""
-    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_dotted_name(node.value))
 
 
 # What has run before.

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import bound_names, declared_outer
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import FUNCTIONS, is_dotted_name, walk
 from codemods.dataflow.values import Made, without_none
 from codemods.facts.models.channels_last import ChannelsLast, is_chosen
 from codemods.facts.models.placement import Home
@@ -78,7 +78,7 @@ def _load(script: Script, module: Module, call: ast.Call) -> Load | None:
             optimizers = without_none(script.flow.values(call.func.value))
         case _:
             return None
-    if isinstance(state, ast.Starred) or not _is_dotted(call.func.value):
+    if isinstance(state, ast.Starred) or not is_dotted_name(call.func.value):
         return None
     if not all(isinstance(each, Made) and each.name in FUSED for each in optimizers):
         return None
@@ -96,11 +96,6 @@ def _taken(module: Module, statement: ast.stmt) -> set[str]:
     inner = [each for each in walk(scope) if isinstance(each, (*FUNCTIONS, ast.ClassDef))]
     names = {each.id for each in walk(scope) if isinstance(each, ast.Name)}
     return names.union(*(bound_names(each) | declared_outer(each) for each in (scope, *inner)))
-
-
-def _is_dotted(node: ast.expr) -> bool:
-    """``optimizer``, ``self.optimizer``."""
-    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_dotted(node.value))
 
 
 def _is_item(node: ast.expr) -> bool:
