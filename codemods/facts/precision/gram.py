@@ -4,7 +4,8 @@ A Gram matrix is the product of a tensor, laid out as a matrix, with its own tra
 of an image, and are divided by their number only afterwards: in 16 bits they are infinite (fp16), or lose what tells
 them apart (bf16).
 
-``a ** 2 - 2 * a @ b.T + b ** 2`` is a small difference of large numbers: in 16 bits other points are the nearest.
+``a ** 2 - 2 * a @ b.T + b ** 2`` is a small difference of large numbers: in 16 bits, or with the 11 bits of the
+mantissa that TF32 reads, other points are the nearest.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import last_name
-from codemods.dataflow.values import External
+from codemods.dataflow.values import External, library_names
+from codemods.facts.models.layers import FUNCTIONAL_CONVOLUTIONS
 from codemods.facts.reach import own
 
 if TYPE_CHECKING:
@@ -24,12 +27,19 @@ if TYPE_CHECKING:
 
 _LAID_OUT = frozenset({"view", "reshape", "flatten"})
 _TURNED = frozenset({"t", "transpose", "permute", "swapaxes", "swapdims", "T", "mT", "adjoint"})
-_KEPT = frozenset({"contiguous", "clone", "unsqueeze", "squeeze", "float"})
+_KEPT = frozenset({"contiguous", "clone", "unsqueeze", "squeeze", "float", "detach", "data", "to", "cuda", "cpu"})
 _TWO = 2
 _OF_TWO = frozenset({"mm", "bmm", "matmul"})
-_ADDED = frozenset({"addmm", "baddbmm", "addbmm"})
+_ADDED = frozenset({"addmm", "baddbmm", "addbmm", "addmm_", "baddbmm_", "addbmm_"})
+_BY_FUNCTIONS = dict.fromkeys(("torch.nn.functional.linear", *FUNCTIONAL_CONVOLUTIONS), ("input", "weight")) | {
+    "torch.tensordot": ("a", "b")
+}
+"""Functions that multiply the first two of their parameters, which have these names."""
 _SCALES = frozenset({"mul", "mul_", "multiply", "multiply_"})
+_ADDS = frozenset({"add", "add_", "sub", "sub_", "subtract", "subtract_"})
 _SQUARES = frozenset({"pow", "square"})
+_NORMS = frozenset({"norm", "vector_norm"})
+_DIAGONALS = frozenset({"diag", "diagonal"})
 
 
 class _Origin(NamedTuple):
@@ -50,13 +60,17 @@ def is_gram(flow: Flow, module: Module, left: ast.expr, right: ast.expr) -> bool
 
 
 def expanded_distances(flow: Flow, module: Module, code: ast.AST) -> Iterator[ast.expr]:
-    """The products ``2 * a @ b.T`` in the code where squares of one of both are computed too."""
-    for product, given in _products(code):
+    """The products ``2 * a @ b.T`` in the code where squares of one of both are computed too.
+
+    Squares may also be read from the diagonal of ``a @ a.T``.
+    """
+    for product, given in _products(flow, code):
         factors = [_without_two(each) for each in given]
-        is_doubled = factors != given or _is_doubled(module, product)
-        if is_doubled and {_origin(flow, module, each, frozenset()).name for each in factors} & _squared(
-            flow, module, product
-        ):
+        uses = list(_uses(module, product))
+        if factors == given and not _is_doubled(product) and not any(_is_scaled(module, each) for each in uses):
+            continue
+        multiplied = {_origin(flow, module, each, frozenset()).name for each in factors}
+        if multiplied & _squared(flow, module, product) or any(_is_diagonal(module, each) for each in uses):
             yield product
 
 
@@ -72,14 +86,18 @@ def products(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
                 yield call, operands[0], operands[1]
 
 
-def _products(code: ast.AST) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
-    """The same, and those that are written in other ways: ``einsum``, ``addmm(x, a, b, alpha=-2)``."""
+def _products(flow: Flow, code: ast.AST) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
+    """The same, and those that are written in other ways: ``einsum``, ``addmm(x, a, b, alpha=-2)``, ``linear``."""
     for product, left, right in products(code):
         yield product, [left, right]
     for call in own(code, ast.Call):
         name = last_name(call.func)
         if name in _ADDED or name == "einsum":
             yield call, call.args[-_TWO:]
+        else:
+            for known in _BY_FUNCTIONS.keys() & library_names(flow.values(call.func)):
+                operands = [argument_of(call, each, index) for index, each in enumerate(_BY_FUNCTIONS[known])]
+                yield call, [each for each in operands if each is not None]
 
 
 def _without_two(node: ast.expr) -> ast.expr:
@@ -95,16 +113,32 @@ def _is_two(node: ast.expr) -> bool:
     return isinstance(inner, ast.Constant) and type(inner.value) in {int, float} and inner.value == _TWO
 
 
-def _is_doubled(module: Module, product: ast.expr) -> bool:
-    """Whether the product, or the name that it is given, is multiplied by 2 or -2."""
-    if isinstance(product, ast.Call) and any(each.arg == "alpha" and _is_two(each.value) for each in product.keywords):
-        return True
+def _is_doubled(product: ast.expr) -> bool:
+    """Whether the call multiplies by 2 or -2 itself: ``addmm(x, a, b, alpha=-2)``, ``x.addmm_(1, -2, a, b)``."""
+    if not isinstance(product, ast.Call):
+        return False
+    by_name = any(each.arg == "alpha" and _is_two(each.value) for each in product.keywords)
+    return by_name or (last_name(product.func) in _ADDED and any(map(_is_two, product.args)))
+
+
+def _uses(module: Module, product: ast.expr) -> Iterator[ast.expr]:
+    """The product, and where its function reads the name that it is given."""
+    yield product
     statement = module.parent(product)
-    uses: list[ast.expr] = [product]
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         name = statement.targets[0].id
-        uses += [each for each in module.nodes(ast.Name) if each.id == name and _is_beside(module, each, product)]
-    return any(_is_scaled(module, each) for each in uses)
+        yield from (each for each in module.nodes(ast.Name) if each.id == name and _is_beside(module, each, product))
+
+
+def _is_diagonal(module: Module, node: ast.expr) -> bool:
+    """Whether the diagonal of it is taken: ``torch.diag(x)``, ``x.diagonal()``."""
+    parent = module.parent(node)
+    match parent:
+        case ast.Attribute(_, name) if name in _DIAGONALS:
+            return isinstance(module.parent(parent), ast.Call)
+        case ast.Call(function, [first, *_]):
+            return first is node and last_name(function) in _DIAGONALS
+    return False
 
 
 def _is_scaled(module: Module, node: ast.expr) -> bool:
@@ -121,6 +155,8 @@ def _is_scaled(module: Module, node: ast.expr) -> bool:
             return isinstance(call, ast.Call) and any(map(_is_two, call.args))
         case ast.Call(function, arguments) if last_name(function) in _SCALES:
             return any(map(_is_two, arguments))
+        case ast.Call(function, _, keywords) if last_name(function) in _ADDS:
+            return any(each.arg == "alpha" and _is_two(each.value) for each in keywords)
     return False
 
 
@@ -131,27 +167,36 @@ def _is_beside(module: Module, node: ast.AST, other: ast.AST) -> bool:
 
 def _squared(flow: Flow, module: Module, product: ast.expr) -> frozenset[str]:
     """The tensors of which the product's function computes squares."""
-    bases: list[ast.expr] = []
-    for node in module.nodes(ast.BinOp, ast.Call):
-        if not _is_beside(module, node, product):
-            continue
-        match node:
-            case ast.BinOp(base, ast.Pow(), power) if _is_two(power):
-                bases.append(base)
-            case ast.BinOp(one, ast.Mult(), other) if ast.dump(one) == ast.dump(other):
-                bases.append(one)
-            case ast.Call(function) if last_name(function) in _SQUARES:
-                is_function = any(isinstance(each, External) for each in flow.values(function))
-                bases += (
-                    node.args[:1] if is_function else [function.value] if isinstance(function, ast.Attribute) else []
-                )
+    beside = (each for each in module.nodes(ast.BinOp, ast.Call) if _is_beside(module, each, product))
+    bases = [base for each in beside for base in _bases(flow, each)]
     return frozenset(_origin(flow, module, _of_norm(each), frozenset()).name for each in bases) - {""}
 
 
-def _of_norm(node: ast.expr) -> ast.expr:
-    """``x`` of ``torch.norm(x, dim=1)`` and ``x.norm(dim=1)``."""
+def _bases(flow: Flow, node: ast.AST) -> list[ast.expr]:
+    """What the expression is the square of: ``x`` of ``x ** 2``, ``x * x``, ``x.pow(2)`` and ``torch.mul(x, x)``."""
     match node:
-        case ast.Call(ast.Attribute(ast.Name("torch"), "norm"), [inner, *_]) | ast.Call(ast.Attribute(inner, "norm")):
+        case ast.BinOp(base, ast.Pow(), power) if _is_two(power):
+            return [base]
+        case ast.BinOp(one, ast.Mult(), other) if ast.dump(one) == ast.dump(other):
+            return [one]
+        case ast.Call(function, arguments) if last_name(function) in _SQUARES:
+            is_function = any(isinstance(each, External) for each in flow.values(function))
+            return arguments[:1] if is_function else [function.value] if isinstance(function, ast.Attribute) else []
+        case ast.Call(ast.Attribute(one, name), [other]) if name in _SCALES and ast.dump(one) == ast.dump(other):
+            return [one]
+        case ast.Call(function, [*_, one, other]) if last_name(function) in _SCALES | {"einsum"}:
+            return [one] if ast.dump(one) == ast.dump(other) else []
+    return []
+
+
+def _of_norm(node: ast.expr) -> ast.expr:
+    """``x`` of ``torch.norm(x, dim=1)``, ``torch.linalg.norm(x, dim=1)`` and ``x.norm(dim=1)``."""
+    match node:
+        case ast.Call(ast.Attribute(ast.Name("torch") | ast.Attribute(attr="linalg"), name), [inner, *_]) if (
+            name in _NORMS
+        ):
+            return inner
+        case ast.Call(ast.Attribute(inner, "norm")):
             return inner
     return node
 

@@ -160,14 +160,9 @@ def why_precise(script: Script) -> Reason | None:
             what = _needs_precision(script, call)
             if what is not None and script.may_run(module, call):
                 return Reason("needs-precision", f"{what} ({HERE})", (at(module, call),))
-        distance = next(expanded_distances(script.flow, module, module.tree), None) or next(
-            (
-                each
-                for function in module.nodes(ast.FunctionDef)
-                for each in expanded_distances(script.flow, module, function)
-            ),
-            None,
-        )
+        codes = (module.tree, *module.nodes(ast.FunctionDef))
+        distances = (each for code in codes for each in expanded_distances(script.flow, module, code))
+        distance = next((each for each in distances if script.may_run(module, each)), None)
         if distance is not None:
             text = (
                 f"{module.code(distance)} is part of an expanded distance, a small difference of large numbers ({HERE})"
