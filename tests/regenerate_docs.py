@@ -1,9 +1,8 @@
 """Write what the documents say of the code from the code: ``python tests/regenerate_docs.py``.
 
-README.md has the table of the rules, docs/rules a page for each, docs/guide/accuracy.md what README.md says of public code,
-docs/architecture.md a line for each module: the first of its docstring. The order of the lines is kept; a new module comes
-last of its package. What the guide's commands print is what they print today, and so is the picture on README's
-first screen.
+README.md has the table of the rules, docs/rules a page for each, docs/architecture.md a line for each module: the first of
+its docstring. The order of the lines is kept; a new module comes last of its package. What the guide's commands print is
+what they print today, and so is the picture on README's first screen.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from tests import picture, transcripts  # noqa: E402
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
-ACCURACY = ROOT / "docs" / "guide" / "accuracy.md"
 
 _RULES = """\
 # Rules
@@ -33,7 +31,6 @@ prints the same. Rules are applied in this order. Those that are opt-in run only
 
 """
 """What stands above the table in the index of the pages."""
-_OF_PUBLIC_CODE = re.compile(r"(?<=<!-- accuracy -->\n).*?(?=\n<!-- end of accuracy -->)", re.DOTALL)
 _TABLE_OF_RULES = re.compile(r"(?<=<!-- rules -->\n).*?(?=\n<!-- end of rules -->)", re.DOTALL)
 _MODULES = "## The modules"
 
@@ -72,13 +69,6 @@ def rule_pages() -> dict[Path, str]:
     return {ROOT / PAGES / name: f"{text}\n" for name, text in {**pages, "README.md": f"{_RULES}{table}"}.items()}
 
 
-def accuracy() -> str:
-    """docs/guide/accuracy.md with what README.md says of public code."""
-    found = _OF_PUBLIC_CODE.search(README.read_text(encoding="utf-8"))
-    assert found is not None, "README.md has lost its marks around what it says of public code"
-    return _OF_PUBLIC_CODE.sub(lambda _: found[0], ACCURACY.read_text(encoding="utf-8"))
-
-
 def stale_pages() -> set[Path]:
     """Pages of rules that are gone."""
     return {*(ROOT / PAGES).glob("*.md")} - {*rule_pages()}
@@ -108,7 +98,6 @@ def said_of(module: str) -> str:
 if __name__ == "__main__":
     README.write_text(readme(), encoding="utf-8")
     ARCHITECTURE.write_text(architecture(), encoding="utf-8")
-    ACCURACY.write_text(accuracy(), encoding="utf-8")
     (ROOT / PAGES).mkdir(exist_ok=True)
     for path, text in rule_pages().items():
         path.write_text(text, encoding="utf-8")
