@@ -20,7 +20,6 @@ from codemods.dataflow.source import LOOPS, lasting
 from codemods.editing.values import Insert, Replace, Surround, Wrap
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.loops import REPEATING, around, place
-from codemods.facts.models.placement import with_unknown
 from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.dtypes import Format, Formats
 from codemods.facts.precision.escapes import leak
@@ -33,7 +32,6 @@ from codemods.facts.precision.script_hazards import line_search, quasi_newton
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind
-from codemods.library.kinds import Kind, why
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -211,7 +209,7 @@ class Site:
             text = f"LBFGS learns the curvature from differences of gradients, for which 16 bits are too few ({HERE})"
             raise LeftError("breaks-in-16-bits", text, located(self.script, made))
         for phase in self.group:
-            reason = phase.why_not or self._why_unseen(phase)
+            reason = phase.why_not or self.phases.why_unseen(phase)
             if reason is not None:
                 raise LeftError.of(reason)
             for hazard in self._hazards(phase):
@@ -226,18 +224,6 @@ class Site:
         if not self.conditions.are_about_cuda:
             nothing = Reason("no-cuda", "no CUDA: this loop moves neither its model nor its batches to a CUDA device")
             raise LeftError.of(self.conditions.why_not or nothing)
-
-    def _why_unseen(self, phase: Phase) -> Reason | None:
-        """Why a model that the phase calls is not seen, whatever it does."""
-        unseen = self.phases.unseen(phase)
-        if unseen is None:
-            return None
-        module, call = unseen
-        flow = self.script.flow
-        called = frozenset(each for one in flow.values(call.func) for each in with_unknown(flow, one))
-        because = why(flow, called, Kind.MODEL)
-        text = f"what {module.code(call.func)} computes is not seen ({HERE}): {because}"
-        return Reason("unknown-model", text, (at(module, call),))
 
     def _hazards(self, phase: Phase) -> Iterator[Hazard]:
         """What breaks under autocast in the phase, and beside it."""

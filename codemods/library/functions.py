@@ -249,6 +249,12 @@ def set_attribute(flow: Flow, owners: Values, names_: Values, values: Values) ->
             flow.set_attribute(owner, key if isinstance(key, str) else ANY, values)
 
 
+_COMPUTED = "its module is computed"
+_CHOSEN = "its module is chosen when the script is started"
+OF_OTHER_MODULES = frozenset({_COMPUTED, _CHOSEN})
+"""Why what a module defines is unknown: it may be any module, of the project too."""
+
+
 def _import_module(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
     return joined(*[_module_named(flow, each) for each in arguments.get(0, "name")])
 
@@ -259,12 +265,12 @@ def _module_named(flow: Flow, name: Value) -> Values:
     if isinstance(name, Literal) and start is not None:
         return flow.import_module(start)
     if start is not None and start.endswith("."):
-        return flow.modules_below(start) or unknown("its module is computed")
+        return flow.modules_below(start) or unknown(_COMPUTED)
     if isinstance(name, Choice) and not is_configuration(name):
         texts, is_any = _texts_to_choose(flow, name.name.rpartition(".")[2])
-        rest = unknown("its module is chosen when the script is started") if is_any else NOTHING
+        rest = unknown(_CHOSEN) if is_any else NOTHING
         return joined(rest, *[flow.import_module(each) for each in texts])
-    return unknown("its module is computed")
+    return unknown(_COMPUTED)
 
 
 def _texts_to_choose(flow: Flow, option: str) -> tuple[list[str], bool]:

@@ -68,6 +68,31 @@ def test_what_needs_precision(text: str, *, is_precise: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("option", "code"),
+    [
+        pytest.param('default="net"', "unknown-model", id="any module can be asked for"),
+        pytest.param('default="net", choices=["net"]', "", id="all of them are seen"),
+    ],
+)
+def test_a_module_that_an_option_names_may_compute_distances(option: str, code: str) -> None:
+    reason = why_precise(
+        script(
+            f"""
+            import argparse, importlib, torch
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--model", {option})
+            model = importlib.import_module(parser.parse_args().model).get_model().cuda()
+            for x in torch.randn(100, 128, 64, 512).cuda():
+                model(x).sum().backward()
+            """,
+            net="from torch import nn\n\ndef get_model():\n    return nn.Transformer()\n",
+        )
+    )
+
+    assert ("" if reason is None else reason.code) == code
+
+
+@pytest.mark.parametrize(
     ("model", "expected"),
     [
         pytest.param("nn.Linear(1, 2)", True, id="linear layers"),

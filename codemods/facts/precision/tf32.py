@@ -22,6 +22,7 @@ from codemods.facts.precision.presence import mixed_precision_by_default, other_
 from codemods.facts.precision.script_hazards import line_search
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.loss_regions import Phases
+from codemods.library.functions import OF_OTHER_MODULES
 from codemods.library.kinds import Kind, is_parameter, kind
 from codemods.library.packages import Trait, has
 from codemods.library.precise import PRECISE_METHODS, compares, is_precise
@@ -168,7 +169,7 @@ def why_precise(script: Script) -> Reason | None:
                 f"{module.code(distance)} is part of an expanded distance, a small difference of large numbers ({HERE})"
             )
             return Reason("needs-precision", text, (at(module, distance),))
-    return _why_of_density(script) or _why_of_coordinates(script) or _why_bootstrapped(script)
+    return _why_of_density(script) or _why_of_coordinates(script) or _why_of_training(script)
 
 
 def _why_of_coordinates(script: Script) -> Reason | None:
@@ -210,7 +211,9 @@ def _needs_precision(script: Script, call: ast.Call) -> str | None:
     return None
 
 
-def _why_bootstrapped(script: Script) -> Reason | None:
+def _why_of_training(script: Script) -> Reason | None:
+    """What a network learns from its own estimates, or is of a module that may be any, such as one of distances."""
+    unseen: Reason | None = None
     for module in dict.fromkeys(module for module, _ in script.backwards):
         phases = Phases(script.seen_from(module, script.told))
         for phase in phases.all:
@@ -218,7 +221,8 @@ def _why_bootstrapped(script: Script) -> Reason | None:
             if hazard is not None:
                 text = f"a network learns from targets that it estimates itself, as Q-learning does ({HERE})"
                 return Reason("needs-precision", text, (at(hazard.module, hazard.node),))
-    return None
+            unseen = unseen or phases.why_unseen(phase, OF_OTHER_MODULES)
+    return unseen
 
 
 # What multiplies matrices.

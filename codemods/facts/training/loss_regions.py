@@ -13,12 +13,12 @@ from codemods.facts.models.layers import function_in_threads
 from codemods.facts.models.order import runs_only_before
 from codemods.facts.models.placement import with_unknown
 from codemods.facts.reach import Reach, is_model_call, own, project_functions
-from codemods.facts.reason import HERE, Place, Reason
+from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.facts.training.iterations import EventKind, is_backward
-from codemods.library.kinds import Kind, kind, may
+from codemods.library.kinds import Kind, kind, may, why
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value, Values
@@ -178,20 +178,20 @@ class Phases:
         while True:
             suite = self._module.suite(here)
             members: list[int] = []
-            index = next(at for at, each in enumerate(suite) if each is here)
+            index = next(number for number, each in enumerate(suite) if each is here)
             bounded = False
-            for at in range(index - 1, -1, -1):
-                if not beyond_others and self._ends_a_phase(suite[at]):
+            for number in range(index - 1, -1, -1):
+                if not beyond_others and self._ends_a_phase(suite[number]):
                     bounded = True
                     break
-                bound = _bound(suite[at]) & wanted
+                bound = _bound(suite[number]) & wanted
                 if bound:
-                    members.append(at)
-                    if isinstance(suite[at], (ast.Assign, ast.AnnAssign)):
+                    members.append(number)
+                    if isinstance(suite[number], (ast.Assign, ast.AnnAssign)):
                         wanted -= bound
-                    wanted |= read(suite[at])
+                    wanted |= read(suite[number])
             members.reverse()
-            first = next((at for at in members if self._any_model_call(suite[at])), None)
+            first = next((number for number in members if self._any_model_call(suite[number])), None)
             if first is not None:
                 last = index - 1 if here is statement and self._is_inline(loss) else members[-1]
                 return tuple(suite[first : last + 1])
@@ -236,8 +236,13 @@ class Phases:
         direct = {each.of if isinstance(each, Method) and each.of is not None else each for each in found}
         return frozenset(direct) or self.models_in(nodes)
 
-    def unseen(self, phase: Phase) -> tuple[Module, ast.Call] | None:
-        """A call of what may be a model that is not seen, outside of models' own code; None where all of them are."""
+    def unseen(self, phase: Phase, because: Collection[str] = ()) -> tuple[Module, ast.Call] | None:
+        """A call of what may be a model that is not seen, outside of models' own code; None where all of them are.
+
+        Args:
+            phase: Where it is sought.
+            because: Why it is not known; for any reason where there is none.
+        """
         for module, part in self.reach.code(phase.module, phase.code):
             owner = self._flow.owner(part) if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
             if owner is not None and kind(self._flow, self._script.instance_of(owner)) is Kind.MODEL:
@@ -246,9 +251,22 @@ class Phases:
                 if not is_model_call(self._flow, call) and not self._is_called_like_a_model(call):
                     continue
                 unseen = [each for each in self._flow.values(call.func) if self._is_unseen(each)]
+                if because:
+                    unseen = [each for each in unseen if self._reasons(each) & {*because}]
                 if not all(self._is_given_later(module, call.func, each) for each in unseen):
                     return module, call
         return None
+
+    def why_unseen(self, phase: Phase, because: Collection[str] = ()) -> Reason | None:
+        """The same as a reason that names the call, and why it is not known."""
+        unseen = self.unseen(phase, because)
+        if unseen is None:
+            return None
+        module, call = unseen
+        called = frozenset(each for one in self._flow.values(call.func) for each in with_unknown(self._flow, one))
+        because = why(self._flow, called, Kind.MODEL)
+        text = f"what {module.code(call.func)} computes is not seen ({HERE}): {because}"
+        return Reason("unknown-model", text, (at(module, call),))
 
     def _is_given_later(self, module: Module, called: ast.expr, value: Value) -> bool:
         """Whether a module's name is given the value when the call has run for good: ``model = torch.load(best)``."""
@@ -269,6 +287,9 @@ class Phases:
         return not may(self._flow, inside, Kind.MODEL) and any(
             isinstance(each, (Unknown, Made)) and kind(self._flow, each) is None for each in inside
         )
+
+    def _reasons(self, value: Value) -> set[str]:
+        return {each.name for each in with_unknown(self._flow, value) if isinstance(each, Unknown)}
 
     def _any_model_call(self, node: ast.AST) -> bool:
         return any(self.calls_model(each) for each in own(node, ast.Call))
