@@ -149,6 +149,15 @@ class Advises(NamedTuple):
     target: Version | None = None
 
 
+class Clash(NamedTuple):
+    """Where another rule rewrites a site of the script, a finding would be wrong, and is left."""
+
+    rule: str
+    because: Reason
+    harmless: Need = ""
+    """What those changes of that rule need that do no harm."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One site of one rule: it is rewritten by ``edits``, or left because of ``because``, or users are given advice."""
@@ -169,6 +178,8 @@ class Finding:
     """The rule beside which this finding brings nothing: where it leaves no site of the script, this one is left."""
     only_with: str = ""
     """The rule without which this finding brings nothing: where it rewrites no site of the script, this one is left."""
+    clash: Clash | None = None
+    """The changes of another rule beside which this finding would be wrong."""
     redraws: bool = False
     """Whether the rewritten code draws other random numbers, which a farther promise does not say."""
     because: Reason | None = None
@@ -179,6 +190,11 @@ class Finding:
     """The first torch on which there is nothing to say of the site, as far as the script's target does not tell."""
     needs: Need = ""
     """Where there is none of it, the rewritten code does what the original does, and nothing is to be measured."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it depends on what another rule does to the script, wherever that is."""
+        return bool(self.unless or self.only_with or self.clash)
 
     @property
     def words(self) -> Words:
@@ -289,6 +305,7 @@ class Codemod(ABC):
         after: str = "",
         unless: str = "",
         only_with: str = "",
+        clash: Clash | None = None,
         redraws: bool = False,
         since: Version | None = None,
         needs: Need | None = None,
@@ -310,6 +327,7 @@ class Codemod(ABC):
             after=after,
             unless=unless,
             only_with=only_with,
+            clash=clash,
             redraws=redraws,
             since=since,
             needs=needs,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from autotune_rewrite.errors import FileError, NotPythonError
 from autotune_rewrite.project import suppress
 from autotune_rewrite.rewriting.results import Rewrite, Site
-from autotune_rewrite.rewriting.sites import left, notes_of, objection, original_lines, site_of, why_idle
+from autotune_rewrite.rewriting.sites import left, notes_of, objection, original_lines, site_of, why_not_beside
 from codemods.catalogue import GROUPS, ROUNDS, RULES
 from codemods.dataflow.source import Module
 from codemods.editing import conflicts
@@ -304,7 +304,7 @@ class _Work:
             reason = objection(finding, settings, script.target, suppressions) if has_something_to_say else None
             if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
                 reason = Reason("left-with-another", f"{finding.after} leaves it")
-            if reason is None and (finding.unless or finding.only_with) and has_something_to_say:
+            if reason is None and finding.waits and has_something_to_say:
                 chosen.waiting.append(finding)
                 continue
             if reason is None and not self._is_wanted(chosen, finding):
@@ -363,7 +363,7 @@ class _Work:
         modules = {each.path for each in chosen.script.modules}
         for finding in chosen.waiting:
             sites = [site for text, some in self._sites.items() if text.path in modules for site in some]
-            reason = why_idle(finding, sites)
+            reason = why_not_beside(finding, sites)
             if reason is not None and finding.advises:
                 continue
             if reason is None and not self._is_wanted(chosen, finding):

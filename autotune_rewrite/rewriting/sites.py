@@ -42,13 +42,17 @@ def objection(finding: Finding, settings: Settings, target: Target, suppressions
     return None
 
 
-def why_idle(finding: Finding, sites: Sequence[Site]) -> Reason | None:
-    """Why a finding brings nothing beside what another rule does to the script, or leaves; None where it does.
+def why_not_beside(finding: Finding, sites: Sequence[Site]) -> Reason | None:
+    """Why a finding brings nothing, or is wrong, beside what another rule does to the script, or leaves; else None.
 
     Args:
         finding: The finding.
         sites: Those of all rules in the script.
     """
+    clash = finding.clash
+    if clash is not None:
+        changed = (site for site in sites if site.rule == clash.rule and site.rewrites)
+        return clash.because if any(each.needs != clash.harmless for each in changed) else None
     other = finding.unless or finding.only_with
     others = [site for site in sites if site.rule == other and site.code not in _WITHOUT_WORK]
     # A part is enough: the next time, that rule says nothing of the rest, as the script has what it writes.

@@ -11,6 +11,7 @@ from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind
+from codemods.facts.training.momentum import is_fused, keeps_momentum
 from codemods.library.kinds import Kind, kind
 from codemods.library.packages import steps_no_parameters
 
@@ -46,6 +47,7 @@ class StepObstacles:
             or self._why_order_unknown()
             or self._why_without_gradients()
             or self._why_several_optimizers()
+            or self._why_momentum_unset()
         )
 
     def _why_closure(self) -> Reason | None:
@@ -158,6 +160,14 @@ class StepObstacles:
             if not backwards:
                 text = f"optimizer.step() in {HERE} may run without a backward before it"
                 return Reason("step-without-backward", text, (at(self._module, step.call),))
+        return None
+
+    def _why_momentum_unset(self) -> Reason | None:
+        """A fused step that a scaler skips before it has set the momentum."""
+        for step in self._scaling.steps:
+            if any(is_fused(each) and keeps_momentum(self._script, each) for each in step.values):
+                text = f"a fused SGD ({HERE}) goes on with momentum from unset memory where its first step is skipped"
+                return Reason("momentum-unset", text, (at(self._module, step.call),))
         return None
 
     def _why_several_optimizers(self) -> Reason | None:

@@ -324,6 +324,9 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "the fused form before.",
         "moved-later": "The model, or a layer of it, may be moved to the device only after the optimizer is made. Move "
         "the whole model first.",
+        "momentum-unset": "A fused SGD makes its momentum in its first step without setting it, as far as torch 2.14. "
+        "Where a `GradScaler` finds an overflow in that step, as is usual with its first scale, nothing sets it any "
+        "more, and parameters become NaN. In bf16 there is no scaler (`--amp bf16`); in fp16 leave SGD as it is.",
         "not-fusible": "Sparse gradients and complex parameters are not taken by a fused step.",
         "optimizer-state-used": "The script uses the state of the optimizer, which a fused one keeps on the device.",
         # Tensors from arrays.

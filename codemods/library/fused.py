@@ -21,6 +21,9 @@ FUSED = {
     "torch.optim.Adagrad": Fused((2, 15), is_exact=False),
 }
 """Adagrad's was one for the CPU alone in torch 2.11, and is there for CUDA in 2.15; the others have none."""
+LEAVES_MOMENTUM_UNSET = frozenset({"torch.optim.SGD"})
+"""Those whose fused step makes buffers of momentum for its kernel to fill, and says so of all of them or of none:
+``_fused_sgd`` of torch 2.3 to 2.14."""
 TAKES_THE_HOST = (2, 4)
 """The first torch whose fused forms take parameters that are on the host: ``torch.utils._foreach_utils`` of 2.4.0."""
 MOVES_COUNTS = (2, 1)

@@ -81,9 +81,9 @@ class Amp(Codemod):
         """
         apex bootstrapped-target breaks-in-16-bits captured computes-in-fp16 custom-autograd data-parallel done-already
         double-backward fp16-range framework gradients-accumulated gradients-read leaves-in-16-bits
-        loss-of-probabilities made-in-loop never-pays-back no-cuda no-name no-place-for-scaler other-precision
-        script-decides several-optimizers step-closure step-without-backward torchscript unknown-device unknown-loss
-        unknown-model unknown-optimizer unseen-step
+        loss-of-probabilities made-in-loop momentum-unset never-pays-back no-cuda no-name no-place-for-scaler
+        other-precision script-decides several-optimizers step-closure step-without-backward torchscript unknown-device
+        unknown-loss unknown-model unknown-optimizer unseen-step
         """
     )
     tolerance = 1e-2  # numbers of 16 bits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
+from codemods.codemod import Clash, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument, Insert, Replace
 from codemods.facts.cost.worth import worth
@@ -20,6 +20,7 @@ from codemods.facts.training.fusing import (
     why_never_stepped,
     why_not_fused,
 )
+from codemods.facts.training.momentum import keeps_momentum, why_unset_beside
 from codemods.facts.training.resuming import loads
 from codemods.library.fused import FORMS, FUSED, MOVES_COUNTS, TAKES_THE_HOST
 from codemods.library.sources import measured
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from codemods.facts.training.resuming import Load
     from codemods.library.fused import Fused
 
+_SCALES = "amp"
+"""The rule that adds gradient scalers."""
 _MESSAGE = "each step launches a series of kernels over all parameters, where one could do it all"
 
 
@@ -52,13 +55,15 @@ class FusedOptimizer(Codemod):
         checkpoint is loaded into it, which switches the fused form off again, and a gradient scaler then fails: where
         the script loads one in this file, it is told before that how the optimizer steps; elsewhere the optimizer is
         left, and where the weights may lie in ``channels_last``, as what a checkpoint holds does not. Its state is
-        used, parameters are added later, gradients may be sparse or parameters complex. It steps fewer tensors than it
-        takes to gain, or never steps. ``RMSprop`` and the others have no fused form on CUDA, and nothing is said of
-        them.
+        used, parameters are added later, gradients may be sparse or parameters complex. It is an ``SGD`` with momentum
+        and there is a gradient scaler, be it that of ``amp``: if that skips the first step, PyTorch goes on with
+        momentum from memory that was never set. It steps fewer tensors than it takes to gain, or never steps.
+        ``RMSprop`` and the others have no fused form on CUDA, and nothing is said of them.
 
     Results:
-        ``SGD`` gives the same bits. ``Adam`` and ``AdamW`` round otherwise: after some steps parameters differed by
-        2e-7 and 5e-6 on an H100, as far from exact ones as the default's. Nothing changes without CUDA.
+        On an H100, ``SGD`` gave the same bits in 20 steps, with momentum, decay and Nesterov's, too. ``Adam`` and
+        ``AdamW`` round otherwise: parameters differed by 2e-7 and 5e-6, as far from exact ones as the default's.
+        Nothing changes without CUDA.
 
     References:
         ``torch.optim.Adam``, parameter ``fused``; pytorch/pytorch 94060 (with clipping and a scaler, torch 2.0), 116585
@@ -73,9 +78,9 @@ class FusedOptimizer(Codemod):
     phases = frozenset({Phase.OPTIMIZER})
     causes = words(
         """
-        captured checkpoint-loaded framework gradients-read moved-later never-pays-back no-cuda no-name not-fusible
-        nothing-to-gain optimizer-state-used other-accelerator other-precision script-decides unknown-arguments
-        unknown-device unknown-model unknown-optimizer
+        captured checkpoint-loaded framework gradients-read momentum-unset moved-later never-pays-back no-cuda no-name
+        not-fusible nothing-to-gain optimizer-state-used other-accelerator other-precision script-decides
+        unknown-arguments unknown-device unknown-model unknown-optimizer
         """
     )
     failures = (
@@ -196,7 +201,8 @@ for epoch in range(10):
         made = several[0]
         module, call = made.module, made.call
         reason = why_form_unknown(several, names) or _why_not_here(script)
-        reason = reason or why_not_fused(script, made, is_loaded=True)
+        against = (why_not_fused(script, each, is_loaded=True) for each in several)
+        reason = reason or next((each for each in against if each is not None), None)
         loaded = loads(script, several) if reason is None else reason
         if isinstance(loaded, Reason):
             return self.left(module, call, loaded)
@@ -213,6 +219,7 @@ for epoch in range(10):
         # In 16 bits, the fused form rounds once where the other rounds after each operation.
         is_plain = not may_be_scaled(script) and other_precision(script) is None
         is_exact = is_plain and all(each.is_exact for each in forms)
+        may_be_unset = self.choices.amp != "bf16" and any(keeps_momentum(script, each.value) for each in several)
         return self.rewrites(
             module,
             call,
@@ -220,6 +227,7 @@ for epoch in range(10):
             AddArgument(module, call, "fused", found.test),
             *(edit for each in loaded for edit in _told(each)),
             promise=Promise.BITWISE if is_exact else Promise.PRECISION,
+            clash=Clash(_SCALES, why_unset_beside(_SCALES), harmless="bf16") if may_be_unset else None,
             since=max(_since(forms, loaded), TAKES_THE_HOST if found.is_moved_later else self.min_torch),
         )
 

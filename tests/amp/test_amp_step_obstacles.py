@@ -155,3 +155,16 @@ def test_a_step_in_another_file() -> None:
 )
 def test_whether_gradients_are_differentiated(loss: str, *, expected: bool) -> None:
     assert StepObstacles(scaling(looped(loss, STEP))).differentiates_gradients is expected
+
+
+MOMENTUM = "optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9{})\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [("", ""), (", fused=False", ""), (", fused=True", "momentum-unset"), (", fused=use_cuda", "momentum-unset")],
+)
+def test_a_fused_step_that_is_skipped_leaves_momentum_unset(given: str, code: str) -> None:
+    reason = why_not(MOMENTUM.format(given) + looped(LOSS, STEP))
+
+    assert (reason or ("",))[0] == code

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -11,6 +12,9 @@ from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods.codemod import Choices, Promise
 from codemods.rules.fused_optimizer import FusedOptimizer
+
+if TYPE_CHECKING:
+    from codemods.codemod import AmpForm
 
 IMPORTS = """\
 import itertools
@@ -193,6 +197,7 @@ class Trainer:
     [
         pytest.param("SGD", "", Promise.BITWISE, id="SGD gives the same bits"),
         pytest.param("SGD", "scaler = torch.amp.GradScaler()\n", Promise.PRECISION, id="not where it unscales"),
+        pytest.param("SGD", "scaler = torch.amp.GradScaler(enabled=False)\n", Promise.BITWISE, id="where that is off"),
         pytest.param("SGD", "if args.half:\n    model.half()\n", Promise.PRECISION, id="not in 16 bits"),
         pytest.param("Adam", "", Promise.PRECISION, id="Adam rounds otherwise"),
     ],
@@ -547,6 +552,18 @@ LEFT = {
         + "optimizer = optim.Adam(model.parameters(), **options)\n",
         "the arguments come through * or **, and may choose how it steps",
     ),
+    "a scaler may leave its momentum unset": (
+        MODEL + "scaler = torch.amp.GradScaler()\noptimizer = optim.SGD(model.parameters(), 0.1, momentum=0.9)\n",
+        "the gradient scaler (line 7) may skip the first step, after which a fused SGD takes its momentum from memory"
+        " that was never set; bf16 needs no scaler",
+    ),
+    "one of two may keep momentum": (
+        "import sys\nmake = optim.SGD if len(sys.argv) > 1 else optim.Adam\nscaler = torch.amp.GradScaler()\n"
+        + MODEL
+        + "optimizer = make(model.parameters(), momentum=0.9)\n",
+        "the gradient scaler (line 8) may skip the first step, after which a fused SGD takes its momentum from memory"
+        " that was never set; bf16 needs no scaler",
+    ),
     "it derives from torch's": (
         "class Projected(optim.Adam):\n    pass\n" + MODEL + "optimizer = Projected(model.parameters())\n",
         "Projected derives from torch.optim.Adam, and may step in a way of its own",
@@ -692,3 +709,42 @@ def test_an_average_of_a_model_has_parameters_of_its_own(trained: str) -> None:
         IMPORTS + code.replace("Trainer(wrapped", f"Trainer({trained}"),
         "its model is not moved to CUDA in this file",
     )
+
+
+WIDE = """\
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(784, 1280), nn.ReLU(), nn.Linear(1280, 640), nn.ReLU(), nn.Linear(640, 10)).cuda()
+optimizer = torch.optim.{}
+for images in torch.randn(100, 64, 784):
+    optimizer.zero_grad()
+    loss = model(images.cuda()).square().mean(){}
+    loss.backward()
+    optimizer.step()
+"""
+SGD = "SGD(model.parameters(), lr=0.1{})"
+MOMENTUM = SGD.format(", momentum=0.9")
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "more", "form", "codes"),
+    [
+        pytest.param(MOMENTUM, "", "auto", ["momentum-unset", ""], id="its scaler may leave momentum unset"),
+        pytest.param(MOMENTUM, "", "fp16", ["momentum-unset", ""], id="in fp16, too"),
+        pytest.param(MOMENTUM, "", "bf16", ["", ""], id="bf16 has no scaler"),
+        pytest.param(MOMENTUM, " + torch.fft.fft(x).abs().sum()", "auto", ["", "breaks-in-16-bits"], id="it is left"),
+        pytest.param(MOMENTUM, " * 1e6", "auto", ["", ""], id="what is too large for fp16 has bf16 alone"),
+        pytest.param(SGD.format(""), "", "auto", ["", ""], id="there is no momentum"),
+        pytest.param("Adam(model.parameters())", "", "auto", ["", ""], id="Adam's begins as zeros"),
+    ],
+)
+def test_beside_mixed_precision(optimizer: str, more: str, form: AmpForm, codes: list[str]) -> None:
+    rules = frozenset({"amp", "fused-optimizer"})
+    settings = Settings(rules, Promise.TRAINING, choices=Choices(amp=form))
+
+    result = rewrite("train.py", WIDE.format(optimizer, more), settings)
+    again = rewrite("train.py", result.after, settings)
+
+    assert [site.code for site in sorted(result.sites, key=lambda each: each.line)] == codes
+    assert again.after == result.after

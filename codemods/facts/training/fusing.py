@@ -13,8 +13,8 @@ from codemods.dataflow.values import Class, External, Instance, Made, Unknown, l
 from codemods.facts.devices.cuda_use import capture
 from codemods.facts.overwritten import names_of, why_overwritten
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.momentum import scalers, why_momentum_unset
 from codemods.library.fused import FUSED, NOT_FUSED, SPARSE
-from codemods.library.kinds import Kind, kind
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def why_not_fused(script: Script, made: Construction, *, is_loaded: bool = False
         or _why_used_otherwise(script, made)
         or capture(script)
         or _why_other_parameters(script)
+        or why_momentum_unset(script, made.value)
     )
 
 
@@ -259,9 +260,4 @@ def why_form_unknown(several: list[Construction], names: list[str]) -> Reason | 
 
 def may_be_scaled(script: Script) -> bool:
     """Whether a gradient scaler may leave its work to the optimizer, where the factor is multiplied in elsewhere."""
-    return any(
-        kind(script.flow, value) is Kind.SCALER
-        for module in script.modules
-        for call in module.nodes(ast.Call)
-        for value in script.flow.values(call)
-    )
+    return next(scalers(script), None) is not None
