@@ -63,7 +63,8 @@ class DeferSync(Codemod):
 
         A meter of the script (``losses.update(loss.item(), n)``) that nothing asks before the loop is over is told all
         of it then, in the same order. Where few passes ask it (``if i % 100 == 0: print(losses.avg)``), these tell it
-        first what it has not been told yet.
+        first what it has not been told yet. So they do where an object of the script shows its meters at times, as
+        ``progress.display(i)`` of ``ProgressMeter(n, [losses, top1])`` does.
 
         So does a moving average, ``shown = 0.9 * shown + 0.1 * loss.item()``.
 

@@ -53,8 +53,25 @@ def test_whose_a_meter_is(old: str, new: str, made: str, expected: bool) -> None
     loop = next(iter(known.module.nodes(ast.For)))
     found = own_meter(known.flow, known.module, loop, loop.body[0])
 
-    is_literal = made in {"Meter()", "Meter('loss')"}
-    assert (found is not None) is (expected and is_literal)
+    assert (found is not None) is (expected and made != "keep(Meter())")
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        pytest.param("Meter(3)", True, id="a number"),
+        pytest.param("Meter()", True, id="a number by default"),
+        pytest.param("Meter(options)", False, id="anything"),
+        pytest.param("Meter(*options)", False, id="unpacked"),
+    ],
+)
+def test_what_it_starts_from(made: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    text = PLAIN.replace('name="m"', "start=0, name=None").replace("self.sum, self.count = 0.0, 0", "pass")
+    text = text.replace("self.reset()", "self.sum, self.count = 0, start")
+    known = script(f"{text}def f(xs, options):\n    m = {made}\n    for x in xs:\n        m.update(x, 2)\nf([1], 2)\n")
+    loop = next(iter(known.module.nodes(ast.For)))
+
+    assert (own_meter(known.flow, known.module, loop, loop.body[0]) is not None) is expected
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,19 @@ import ast
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
-from codemods.dataflow.placement import is_pythons_own
 from codemods.dataflow.source import walk
+from codemods.facts.training.plain_meters import is_looked_at
 from codemods.facts.training.step_loops import clocks, rare_suites
 from codemods.facts.training.sums import MANY, needed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.reason import Reason
     from codemods.facts.training.own_meters import Meter
 
-_SHOW = frozenset({"print", "str", "repr", "format", "float", "int", "round"})
 _MOST = 2
 """In so many places a loop may tell a meter: what is repeated more often asks for another form."""
 
@@ -39,12 +38,12 @@ def tellings(flow: Flow, meter: Meter) -> tuple[Telling, ...] | Reason:
     module = meter.module
     nodes = sorted((*meter.used_inside, *meter.made_inside), key=module.span)
     for each in nodes:
-        is_made = isinstance(each.ctx, ast.Store)  # type: ignore[attr-defined]
+        is_made = isinstance(each.ctx, ast.Store)
         if rare_suites(module, meter.loop, each) is None:
             text = "made anew" if is_made else "read"
-            return needed(module, each, f"'{meter.name}' is {text} in each iteration", MANY)
+            return needed(module, each, f"'{each.id}' is {text} in each iteration", MANY)
         if not is_made and (not is_asked(meter, each) or _is_put_off(module, each)):
-            return meter.seen(each, f"other code may keep '{meter.name}'")
+            return meter.seen(each, f"other code may keep '{each.id}'")
     places = _places(meter, nodes)
     if len(places) > _MOST:
         text = f"'{meter.name}' is read in more than two places of the loop"
@@ -54,9 +53,9 @@ def tellings(flow: Flow, meter: Meter) -> tuple[Telling, ...] | Reason:
     return reason or tuple(each for each in found if isinstance(each, Telling))
 
 
-def _places(meter: Meter, nodes: Sequence[ast.expr]) -> list[tuple[Sequence[ast.stmt], list[ast.expr]]]:
+def _places(meter: Meter, nodes: Sequence[ast.Name]) -> list[tuple[Sequence[ast.stmt], list[ast.Name]]]:
     """The nodes by the statements that few passes come to, where one of them is; the outermost such."""
-    found: dict[int, tuple[Sequence[ast.stmt], list[ast.expr]]] = {}
+    found: dict[int, tuple[Sequence[ast.stmt], list[ast.Name]]] = {}
     pairs = [(suites[1], each) for each in nodes if (suites := rare_suites(meter.module, meter.loop, each))]
     for suite, each in pairs:
         around = (one for one, _ in pairs if any(suite[0] in walk(statement) for statement in one))
@@ -65,7 +64,7 @@ def _places(meter: Meter, nodes: Sequence[ast.expr]) -> list[tuple[Sequence[ast.
     return list(found.values())
 
 
-def _telling(flow: Flow, meter: Meter, suite: Sequence[ast.stmt], events: Sequence[ast.expr]) -> Telling | Reason:
+def _telling(flow: Flow, meter: Meter, suite: Sequence[ast.stmt], events: Sequence[ast.Name]) -> Telling | Reason:
     """What becomes of the meter in such statements: they ask it, or make it anew."""
     module, first = meter.module, events[0]
     here = {node for each in suite for node in walk(each)}
@@ -73,7 +72,7 @@ def _telling(flow: Flow, meter: Meter, suite: Sequence[ast.stmt], events: Sequen
         if each in here:
             return needed(module, each, f"'{meter.name}' is told something where few iterations read it")
     anchor = next(each for each in suite if first in walk(each))
-    if isinstance(first.ctx, ast.Store):  # type: ignore[attr-defined]
+    if isinstance(first.ctx, ast.Store):
         is_sure = isinstance(anchor, ast.Assign)
         text = f"'{meter.name}' is made anew in some of the iterations that may read it"
         return Telling(suite, anchor, is_new=True) if is_sure else needed(module, first, text)
@@ -82,26 +81,15 @@ def _telling(flow: Flow, meter: Meter, suite: Sequence[ast.stmt], events: Sequen
     return Telling(suite, min((anchor, *timed), key=module.span), is_new=False)
 
 
-def is_asked(meter: Meter, name: ast.expr) -> bool:
-    """Whether the loop only looks at the meter there, or calls a method of it, and keeps no part that may change.
+def is_asked(meter: Meter, name: ast.Name) -> bool:
+    """Whether the loop only looks at the meter there, or at what holds it, and keeps no part that may change.
 
     Or it ends there.
     """
     module = meter.module
     if isinstance(module.statement(name), ast.Return):
         return True
-    attribute = module.parent(name)
-    if not isinstance(attribute, ast.Attribute) or not isinstance(attribute.ctx, ast.Load):
-        return _is_shown(module, name)
-    if attribute.attr.startswith("__"):
-        return False
-    above = module.parent(attribute)
-    is_called = isinstance(above, ast.Call) and above.func is attribute
-    if not is_called and meter.is_method(attribute.attr):
-        return False
-    asked = above if is_called else attribute
-    is_dropped = isinstance(module.parent(asked), ast.Expr)  # type: ignore[arg-type]
-    return is_dropped or not meter.holds_containers or _is_shown(module, asked)  # type: ignore[arg-type]
+    return is_looked_at(module, meter.class_of(name), name, has_parts=meter.has_parts(name))
 
 
 def _is_put_off(module: Module, name: ast.expr) -> bool:
@@ -109,22 +97,3 @@ def _is_put_off(module: Module, name: ast.expr) -> bool:
     statement = module.statement(name)
     around = itertools.takewhile(lambda each: each is not statement, module.ancestors(name))
     return any(isinstance(each, ast.GeneratorExp) for each in around)
-
-
-def _is_shown(module: Module, node: ast.expr) -> bool:
-    """Whether an expression is made a text or a number at once."""
-    parent = module.parent(node)
-    above = module.parent(parent) if isinstance(parent, (ast.keyword, ast.Tuple)) else parent
-    match parent, above:
-        case (ast.FormattedValue(), _) | (_, ast.BinOp(ast.Constant(str()), ast.Mod())):
-            return True
-        case (_, ast.Call(ast.Attribute(ast.Constant(str()), "format")) as call):
-            return any(node is each for each in _given(call))
-        case (_, ast.Call(ast.Name(name)) as call) if name in _SHOW:
-            return any(node is each for each in _given(call)) and is_pythons_own(module, name, module.statement(node))
-    return False
-
-
-def _given(call: ast.Call) -> Iterator[ast.expr]:
-    yield from call.args
-    yield from (each.value for each in call.keywords)

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
+from codemods.dataflow.placement import is_pythons_own
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Class
@@ -25,6 +26,7 @@ _ACTING = (
     *(ast.Global, ast.Nonlocal, ast.Await, ast.Raise, ast.Delete, ast.With, ast.Try),
     *(ast.Import, ast.ImportFrom, ast.Assert),
 )
+_SHOW = frozenset({"print", "str", "repr", "format", "float", "int", "round"})
 _NUMBERS = frozenset({"float", "int", "bool", "str"})
 _CONTAINERS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 
@@ -35,21 +37,33 @@ def class_of_plain_meter(flow: Flow, making: ast.expr, telling: ast.FunctionDef)
     Its methods hand the object to nobody, and what it is told by ``telling`` is computed of nothing but that and of
     numbers that it started with. None where it may be anything else.
     """
-    makers = flow.values(making.func) if isinstance(making, ast.Call) else ()
-    if not isinstance(making, ast.Call) or not all(isinstance(each, ast.Constant) for each in arguments_of(making)):
-        return None
-    classes = [each.site for each in makers if isinstance(each, Class)]
-    if len(classes) != 1 or len(makers) != 1:
-        return None
-    (class_,) = classes
-    methods = _methods(class_)
+    class_ = class_alone(flow, making)
+    methods = methods_alone(class_) if class_ is not None else None
     if methods is None or telling not in methods or telling.decorator_list or not _only_computes(telling):
         return None
     module = flow.module_of(telling)
-    if any(_may_leave(module, methods, each) for each in methods):
+    if any(may_leave(module, methods, each) for each in methods):
         return None
     mine = {each.attr for each in _own_attributes(telling)} - {each.name for each in methods}
-    return class_ if all(_starts_plain(methods, telling, each) for each in mine) else None
+    plain = _constants(flow, methods, making)
+    return class_ if all(_starts_plain(methods, telling, each, plain) for each in mine) else None
+
+
+def class_alone(flow: Flow, making: ast.expr) -> ast.ClassDef | None:
+    """The class of the project that a call makes an object of; None where it may be anything else."""
+    makers = flow.values(making.func) if isinstance(making, ast.Call) else ()
+    classes = [each.site for each in makers if isinstance(each, Class)]
+    return classes[0] if len(classes) == len(makers) == 1 else None
+
+
+def _constants(flow: Flow, methods: list[ast.FunctionDef], making: ast.expr) -> frozenset[str]:
+    """The parameters of the constructor that are given what is written out, or have that by default."""
+    init = next((each for each in methods if each.name == "__init__"), None)
+    if init is None or not isinstance(making, ast.Call):
+        return frozenset()
+    binding, taken = flow.bind(init, making), signature(init)
+    given = {name: binding.get(name) or taken.defaults.get(name) for name in binding.named}
+    return frozenset(name for name, each in given.items() if binding.is_whole and isinstance(each, ast.Constant))
 
 
 def holds_containers(class_: ast.ClassDef) -> bool:
@@ -57,7 +71,51 @@ def holds_containers(class_: ast.ClassDef) -> bool:
     return any(isinstance(each, _CONTAINERS) for each in walk(class_))
 
 
-def _methods(class_: ast.ClassDef) -> list[ast.FunctionDef] | None:
+def is_method(class_: ast.ClassDef, name: str) -> bool:
+    """Whether an attribute of its objects is a method; a property is none."""
+    methods = (each for each in class_.body if isinstance(each, ast.FunctionDef))
+    return any(each.name == name and not each.decorator_list for each in methods)
+
+
+def is_looked_at(module: Module, class_: ast.ClassDef, use: ast.expr, *, has_parts: bool) -> bool:
+    """Whether an object is only looked at there, or a method of it called, and no part is kept that may change.
+
+    Args:
+        module: Where it stands.
+        class_: The class of the object.
+        use: What holds the object.
+        has_parts: Whether what it has may be a list or the like.
+    """
+    attribute = module.parent(use)
+    if not isinstance(attribute, ast.Attribute) or not isinstance(attribute.ctx, ast.Load):
+        return _is_shown(module, use)
+    if attribute.attr.startswith("__"):
+        return False
+    above = module.parent(attribute)
+    is_called = isinstance(above, ast.Call) and above.func is attribute
+    if not is_called and is_method(class_, attribute.attr):
+        return False
+    asked = above if is_called else attribute
+    is_dropped = isinstance(module.parent(asked), ast.Expr)  # type: ignore[arg-type]
+    return is_dropped or not has_parts or _is_shown(module, asked)  # type: ignore[arg-type]
+
+
+def _is_shown(module: Module, node: ast.expr) -> bool:
+    """Whether an expression is made a text or a number at once."""
+    parent = module.parent(node)
+    above = module.parent(parent) if isinstance(parent, (ast.keyword, ast.Tuple)) else parent
+    match parent, above:
+        case (ast.FormattedValue(), _) | (_, ast.BinOp(ast.Constant(str()), ast.Mod())):
+            return True
+        case (_, ast.Call(ast.Attribute(ast.Constant(str()), "format")) as call):
+            return any(node is each for each in arguments_of(call))
+        case (_, ast.Call(ast.Name(name)) as call) if name in _SHOW:
+            is_given = any(node is each for each in arguments_of(call))
+            return is_given and is_pythons_own(module, name, module.statement(node))
+    return False
+
+
+def methods_alone(class_: ast.ClassDef) -> list[ast.FunctionDef] | None:
     """Its methods, where it consists of them alone and inherits nothing; None where it does not."""
     if class_.decorator_list or class_.keywords or any(ast.unparse(each) != "object" for each in class_.bases):
         return None
@@ -75,15 +133,15 @@ def _methods(class_: ast.ClassDef) -> list[ast.FunctionDef] | None:
     return found
 
 
-def _me(method: ast.FunctionDef) -> str | None:
-    """``self``."""
+def me_of(method: ast.FunctionDef) -> str | None:
+    """What a method calls its object: ``self``."""
     parameters = signature(method).positional_names
     return parameters[0] if parameters else None
 
 
 def _only_computes(method: ast.FunctionDef) -> bool:
     """Whether a method changes numbers of its object, and asks nothing but them and what it is given."""
-    me, known = _me(method), bound_names(method) | _COMPUTING
+    me, known = me_of(method), bound_names(method) | _COMPUTING
     return not any(isinstance(each, _ACTING) or _does_more(each, me, known) for each in own(method, ast.AST))
 
 
@@ -106,16 +164,16 @@ def _does_more(node: ast.AST, me: str | None, known: frozenset[str]) -> bool:
 
 
 def _own_attributes(method: ast.FunctionDef) -> Iterator[ast.Attribute]:
-    me = _me(method)
+    me = me_of(method)
     for each in walk(method):
         match each:
             case ast.Attribute(ast.Name(name)) if name == me:
                 yield each
 
 
-def _may_leave(module: Module, methods: list[ast.FunctionDef], method: ast.FunctionDef) -> bool:
+def may_leave(module: Module, methods: list[ast.FunctionDef], method: ast.FunctionDef) -> bool:
     """Whether other code may get the object by the method, or one of its methods, or wait in it."""
-    me = _me(method)
+    me = me_of(method)
     called = {each.name for each in methods if not each.decorator_list}
     if me is None:
         return True
@@ -134,13 +192,15 @@ def _may_leave(module: Module, methods: list[ast.FunctionDef], method: ast.Funct
     return False
 
 
-def _starts_plain(methods: list[ast.FunctionDef], telling: ast.FunctionDef, name: str) -> bool:
+def _starts_plain(
+    methods: list[ast.FunctionDef], telling: ast.FunctionDef, name: str, constants: frozenset[str]
+) -> bool:
     """Whether an attribute is a number or an empty container that the other methods write, and at least one does."""
     found = []
     for method in methods:
         if method is telling:
             continue
-        given = signature(method).names if method.name == "__init__" else ()
+        given = constants if method.name == "__init__" else frozenset()
         for statement in walk(method):
             match statement:
                 case ast.Assign(targets, value):
@@ -169,15 +229,15 @@ def _is_attribute(target: ast.expr, name: str) -> bool:
     return any(isinstance(each, ast.Attribute) and each.attr == name for each in walk(target))
 
 
-def _is_plain(value: ast.expr | None, given: tuple[str, ...]) -> bool:
+def _is_plain(value: ast.expr | None, given: frozenset[str]) -> bool:
     """Whether it is a number, a text or a new container of such, or what the constructor is given, which is one."""
     match value:
         case ast.Constant():
             return True
         case ast.Name(name):
-            return name in given[1:]
+            return name in given
         case ast.UnaryOp(_, operand):
-            return _is_plain(operand, ())
+            return _is_plain(operand, frozenset())
         case ast.Call(ast.Name(name), [ast.Constant()], []):
             return name in _NUMBERS
         case ast.List(elts) | ast.Tuple(elts):
