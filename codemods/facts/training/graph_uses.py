@@ -159,12 +159,13 @@ class GraphUses:
     def _given_by_forwards(self) -> dict[Callee, frozenset[str]]:
         """The same of what forwards call: a loss of the project is given what another model has computed."""
         inside = self.of(self._makes_graph, outside=False)
-        for function, _, _ in self.flow.functions() if not self._makes_torchscript() else ():
+        for function, _, _ in self.flow.functions() if not self.makes_torchscript else ():
             if function.name == "forward" and is_models_method(self.flow, function):
                 inside.function(function, frozenset(signature(function).names) - {"self"})
         return inside.entered
 
-    def _makes_torchscript(self) -> bool:
+    @cached_property
+    def makes_torchscript(self) -> bool:
         """Whether forwards may be compiled to TorchScript, which knows no decorators."""
         return any(
             value.name in COMPILING or value.name == SCRIPT_MODULE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from codemods.facts.reason import HERE, Reason
 from codemods.facts.training.chosen_training import branch_of, conditions, is_known_at, passes_over
 from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.iterations import called_functions, own
-from codemods.facts.training.modes import functions_of, is_models_method, is_no_evaluation
+from codemods.facts.training.modes import functions_of, is_models_method, is_no_evaluation, is_unit_test
 from codemods.facts.training.volatile import is_volatile
 from codemods.library.kinds import MODULE_METHODS, computes_loss
 
@@ -121,6 +122,11 @@ class Stretches:
             function in self._iterations.training_functions or self._adapts(function)
         )
         return is_no_evaluation(self._flow, module, function) and not trains_itself
+
+    def _detaches(self, module: Module, function: Callee) -> bool:
+        """Whether it is a model's method that detaches something: what a network in it computes may be a target."""
+        is_models = is_models_method(self._flow, function) and not is_unit_test(module, function)
+        return is_models and any(each.attr == "detach" for each in own(function, ast.Attribute))
 
     def _trains_inside(self, call: ast.Call) -> bool:
         """Whether the model that is called trains in its own ``forward``, whatever becomes of what that returns."""
@@ -405,7 +411,7 @@ class Stretches:
             function = module.function(call)
             if function in whole or isinstance(function, ast.Lambda) or not self._is_open(module, call):
                 continue
-            if function is not None and self._is_no_place(module, function):
+            if function is not None and self._is_no_place(module, function) and not self._detaches(module, function):
                 continue
             statement = module.statement(call)
             if self._iterations.why_trains(statement) is not None:
@@ -430,9 +436,25 @@ class Stretches:
         elif repeats:
             suite = module.suite(run[0])
             longer = self._with_losses(module, run, suite[_index(suite, run[-1]) + 1 :])
-            yield from self._stretch(module, run if self._spoils(module, run, longer) else longer, strict=True)
+            around = self._why_not_called_so(module, run[0])
+            for region in self._stretch(module, run if self._spoils(module, run, longer) else longer, strict=True):
+                yield region if region.why_not is not None else replace(region, why_not=around)
         elif not all(self._is_given_made(each) for each in calls):
             yield EvaluationRegion(self._flow, module, None, tuple(run), calls, (), ONCE)
+
+    def _why_not_called_so(self, module: Module, home: ast.stmt) -> Reason | None:
+        """Why the function around a statement keeps its gradients, for how it is called or compiled."""
+        function = module.function(home)
+        if function is None:
+            return None
+        if is_models_method(self._flow, function) and self._uses.makes_torchscript:
+            return Reason("not-editable", "the model may be compiled to TorchScript, which knows few `with` blocks")
+        for each in closure([function], self._callers):
+            for call in self._flow.callers(each):
+                mixed = self._obstacles.mixed_autocast(module_of(self._flow, call), call, home)
+                if mixed is not None:
+                    return mixed
+        return None
 
     def _is_given_made(self, call: ast.Call) -> bool:
         """Whether the call is given nothing but tensors that are made for it: ``model(torch.randn(2, 3, 32, 32))``."""
