@@ -16,6 +16,7 @@ HEAD = """\
 import random
 import torch
 import torch.nn.functional as F
+import torchvision
 from torch import nn
 from torch.autograd import Variable
 def helper(x):
@@ -63,6 +64,11 @@ def model(body: str, layer: str = "nn.Linear(4, 4)") -> Model:
         pytest.param("n = int(y.size(0))", id="a size is converted"),
         pytest.param("self.layer.weight.data.mul_(2)", id="data is changed in place"),
         pytest.param("self.layer.weight.data[:, 1:] *= 0", id="a part of the data is changed"),
+        pytest.param("y[y > 0] = 0", id="what a mask selects is written to"),
+        pytest.param("y = y[torch.arange(3)]", id="rows by their numbers"),
+        pytest.param("y = torch.where(y > 0, y, 0)", id="one of two by a mask"),
+        pytest.param("y = y.masked_fill(y > 0, 0)", id="a mask fills"),
+        pytest.param("names = ['a', 'b']\nnames = names[self.count > 1]", id="one of two by a number"),
     ],
 )
 def test_it_is_one_graph(body: str) -> None:
@@ -77,6 +83,14 @@ def test_it_is_one_graph(body: str) -> None:
         pytest.param("y = y * y.sum().item()", "graph-break", id="a number of a tensor"),
         pytest.param("y = y * float(y.sum())", "graph-break", id="a conversion"),
         pytest.param("y = y * helper(y)", "graph-break", id="in a function that it calls"),
+        pytest.param("rows = y.nonzero()", "graph-break", id="where a tensor is not zero"),
+        pytest.param("rows = torch.nonzero(y > 0, as_tuple=True)", "graph-break", id="where a condition holds"),
+        pytest.param("rows, columns = torch.where(y > 0)", "graph-break", id="where a condition holds, by where"),
+        pytest.param("y = y.masked_select(y > 0)", "graph-break", id="a mask selects"),
+        pytest.param("y = y[y > 0]", "graph-break", id="a condition selects"),
+        pytest.param("mask = ~(y > 0) & (y < 3)\ny = y[:, mask]", "graph-break", id="a name for a mask selects"),
+        pytest.param("y = y[torch.isnan(y)]", "graph-break", id="what is no number is selected"),
+        pytest.param("y = torchvision.ops.nms(y, y, 0.5)", "graph-break", id="boxes are suppressed"),
         pytest.param("print(y)", "graph-break", id="it prints"),
         pytest.param("self.count += 1", "graph-break", id="it counts"),
         pytest.param("self.count = (self.count + y.size(0)) % 64", "graph-break", id="it moves on in a ring"),

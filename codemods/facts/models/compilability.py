@@ -11,6 +11,7 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import Class, Container, External, Literal, Made, Method, Plain, Tensor, library_names
 from codemods.facts.loops import module_of
 from codemods.facts.models.counting import counted
+from codemods.facts.models.sized_by_numbers import sized_by_numbers
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.sparse import may_be_made
 from codemods.library.drawing import call_draws, layer_draws
@@ -116,6 +117,9 @@ def _own(function: Callee) -> Iterator[ast.expr | ast.stmt]:
 
 def _breaks(flow: Flow, node: ast.AST) -> Reason | None:
     """What the node does that makes Python run between two graphs, or makes the graph stale."""
+    sized = sized_by_numbers(flow, node)
+    if sized is not None:
+        return Reason("graph-break", f"forward has data-dependent sizes: {sized}")
     if isinstance(node, ast.Call):
         return _call_breaks(flow, node)
     if isinstance(node, (ast.If, ast.While, ast.IfExp)) and _is_decided_by_tensor(flow, node.test):
