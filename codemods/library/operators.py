@@ -120,6 +120,12 @@ class Operator(NamedTuple):
         return self.result is Result.WIDE or (self.autocast is Autocast.HIGH and self.since is None)
 
     @property
+    def computes_alike(self) -> bool:
+        """Whether it returns new tensors, or views, that are the same for the same operands, and writes to none."""
+        is_tensor = self.memory in {Memory.NEW, Memory.VIEW, Memory.EITHER}
+        return is_tensor and not self.may_draw and self.result not in {Result.MADE, Result.FRESH, Result.PYTHON}
+
+    @property
     def may_draw(self) -> bool:
         """Whether it draws random numbers, or may."""
         return self.draws is not Draws.NO

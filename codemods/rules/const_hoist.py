@@ -29,6 +29,10 @@ class ConstHoist(Codemod):
         masks and indices that depend on no batch are the same in each iteration. So is a loss of torch: to make one
         takes as long as several operations.
 
+        ``label = torch.arange(n)`` and ``label = label.cuda()`` below it go together, with the ``if use_cuda:`` around
+        the copy, and so does what is computed of constants alone: ``minus = one * -1``, and the grid of pixels that
+        ``torch.stack(torch.meshgrid(rows, columns), -1)`` makes.
+
     When it is left:
         A model, a method of the project or a list is given the tensor, and may write to it or keep it. It stands under
         an ``if`` or ``with`` in the loop. Gradients are asked for of it. A model makes it in its constructor, and

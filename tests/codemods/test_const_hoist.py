@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.rewrite import rewrite
+from codemods.codemod import Promise
 from codemods.rules.const_hoist import ConstHoist
 
 HEAD = """\
@@ -61,6 +64,28 @@ FORMS = {
     "joined to others": ("one = torch.ones(size, 1)", "loss = torch.cat([net(x), one], dim=1).mean()"),
     "a loss": ("huber = nn.HuberLoss(delta=0.5)", "loss = huber(net(x), x[:, :1])"),
     "a variable": ("real = torch.autograd.Variable(torch.ones(size, 1), requires_grad=False)", LOSS),
+    "another name": (f"{LABELS}\nother = real", LOSS),
+    "a view": (f"{LABELS}\nrow = real.view(-1)", LOSS),
+    "what is computed of it": (
+        "one = torch.FloatTensor([1])\nminus = one * -1",
+        "loss = net(x).mean() * one + net(-x).mean() * minus",
+    ),
+    "a grid": (
+        "row, column = torch.meshgrid(torch.linspace(0, size - 1, size), torch.zeros(2), indexing='ij')\n"
+        "grid = torch.stack([row, column], -1)[..., None]",
+        "loss = net(x).mean() * grid.sum() * row[0, 0]",
+    ),
+    "copied by its name": ('index = torch.arange(4).repeat(2)\nindex = index.to("cpu")', "loss = net(x)[index].mean()"),
+    "copied under a condition": (
+        "one = torch.ones(1)\nminus = one * -1\n"
+        "if size > 8:\n    one = one.double()\n    minus = minus.double()\nelse:\n    one = one.float()",
+        "loss = net(x).mean() * one + net(-x).mean() * minus",
+    ),
+    "reshaped by its name": (
+        "row, column = torch.meshgrid(torch.arange(3), torch.arange(2), indexing='ij')\nrow = row.t()\n"
+        "grid = torch.stack((row, column.t()), -1)\ngrid = torch.reshape(grid, [-1, 2])",
+        "loss = net(x).mean() * grid.sum()",
+    ),
     "a number before it": ("n = 2\nscale = torch.ones(n)", "loss = net(x).mean() * scale.sum() / n"),
 }
 
@@ -89,9 +114,19 @@ LEFT = {
         GIVEN.format("one", LINE + 1),
     ),
     "a list keeps it": (f"{LABELS}\n{LOSS}\nkept.append(real)", GIVEN.format("real", LINE + 2)),
-    "another name": (f"{LABELS}\nother = real\n{LOSS}", GIVEN.format("real", LINE + 1)),
+    "another name that is kept": (
+        f"{LABELS}\nother = real\n{LOSS}\nkept.append(other)",
+        GIVEN.format("real", LINE + 1),
+    ),
     "an array in its memory": (f"{LABELS}\narray = real.numpy()\n{LOSS}", GIVEN.format("real", LINE + 1)),
-    "a view of it": (f"{LABELS}\nrow = real.view(-1)\n{LOSS}", GIVEN.format("real", LINE + 1)),
+    "a view of it that is kept": (
+        f"{LABELS}\nrow = real.view(-1)\n{LOSS}\nkept.append(row)",
+        GIVEN.format("real", LINE + 1),
+    ),
+    "a model gets what is computed of it": (
+        "grid = torch.cat([torch.ones(size, 2), torch.eye(size)[:, :2]], 1) / 2\nloss = net(x).mean() + net(grid).mean()",
+        GIVEN.format("grid", LINE + 1),
+    ),
     "under a with": (
         f"with torch.enable_grad():\n    {LABELS}\n    {LOSS}",
         f"it does not stand in the loop itself, but in an inner block (line {LINE}): make it above the loop",
@@ -173,6 +208,16 @@ def test_its_name_may_mean_something_else_below_the_loop() -> None:
     check_rewrites(ConstHoist, steps(is_above=False) + below, steps(is_above=True) + below)
 
 
+def test_its_name_may_mean_something_else_in_another_loop() -> None:
+    body = LOOP + indented(f"{{}}{LOSS}") + REST
+    other = LOOP + indented("real = torch.zeros(size, 1)\nreal[0] = i\nkept.append(real)")
+
+    def text(above: str, inside: str) -> str:
+        return HEAD + "for epoch in range(2):\n" + indented(above + body.format(inside) + other)
+
+    check_rewrites(ConstHoist, text("", f"{LABELS}\n    "), text(f"{LABELS}\n", ""))
+
+
 MODELS = {
     "it is written to": ("        y, state", "        state[0] = 1\n        y, state"),
     "it is added to": ("        y, state", "        state += 1\n        y, state"),
@@ -243,6 +288,32 @@ def test_a_copy_of_what_changes_is_no_constant(change: str) -> None:
     check_silent(ConstHoist, script(f"scale = {source}\nloss = net(x).mean() * scale.sum()\n{change}", above))
 
 
+def test_what_is_made_of_such_a_copy_is_no_constant_either() -> None:
+    body = "scale = torch.tensor(goal)\nmask = torch.triu(scale)\nloss = net(x).mean() * mask.sum()\ngoal[0] = i"
+
+    check_silent(ConstHoist, script(body, "import numpy as np\ngoal = np.ones((size, size))"))
+
+
+def test_what_is_copied_by_its_name_is_made_on_the_device_in_the_same_pass() -> None:
+    text = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda")
+net = nn.Linear(4, 5).to(device)
+for epoch in range(3):
+    for x in torch.randn(10, 5, 4):
+        y = torch.arange(5)
+        y = y.to(device)
+        nn.functional.cross_entropy(net(x.to(device)), y).backward()
+"""
+    settings = Settings(frozenset({"const-hoist", "device-ctor"}), Promise.BITWISE)
+    first = rewrite("train.py", text, settings).after
+
+    assert "for epoch in range(3):\n    y = torch.arange(5, device=device)\n    for x in" in first
+    assert rewrite("train.py", first, settings).after == first
+
+
 def test_a_copy_of_what_a_caller_may_write_is_no_constant() -> None:
     body = LOOP + indented("scale = torch.tensor(goal)\nloss = net(x).mean() * scale.sum()\nafter(i)") + REST
     code = HEAD + "import numpy as np\ngoals = np.ones(4)\ndef train(goal, after):\n" + indented(body)
@@ -269,6 +340,16 @@ SILENT = {
     "written to by a method": "real = torch.zeros(size, 1)\nreal.fill_(0.9)\n" + LOSS,
     "written to item by item": "real = torch.zeros(size, 1)\nreal[0] = 1\n" + LOSS,
     "written to as out": "real = torch.zeros(size, 1)\ntorch.ones(size, 1, out=real)\n" + LOSS,
+    "computed of weights": "shift = torch.cat([torch.ones(1, 4), net.weight])\nloss = net(x).mean() * shift.sum()",
+    "multiplied with weights": "shift = torch.ones(1, 4).mul(net.weight)\nloss = net(x).mean() * shift.sum()",
+    "copied in some iterations": "one = torch.ones(1)\nif i > 2:\n    one = one * 2\nloss = net(x).mean() * one",
+    "made in some iterations": "if i > 2:\n    one = torch.ones(1)\n    one = one * 2\nloss = net(x).mean()",
+    "made like the batch by its name": "one = torch.ones(1)\none = one.to(x)\nloss = net(x).mean() * one",
+    "another value later": "one = torch.ones(1)\none = one * 2\nloss = net(x).mean() * one\none = loss.detach()",
+    "read between its values": "one = torch.ones(1)\ny = net(x) * one\none = one * 2\nloss = (y * one).mean()",
+    "read by a function between": "one = torch.ones(1)\none = one * 2\nloss = net(x).mean() * (lambda: one)()",
+    "left in between": "one = torch.ones(1)\nif i > 3:\n    break\none = one * 2\nloss = net(x).mean() * one",
+    "halved each time": "a, b = torch.ones(1), torch.ones(1)\na = a + b\nb = b * x\nloss = (net(x) * b).mean() * a",
     "of a list that changes": "mean.append(i)\nscale = torch.tensor(mean)\nloss = net(x).mean() * scale.sum()",
     "read before": "loss = net(x).mean()\nif i:\n    loss = loss + one\none = torch.ones(1)",
     "a loss with weights of its own": "head = nn.AdaptiveLogSoftmaxWithLoss(4, 8, [4])\nloss = head(x, torch.zeros(8, dtype=torch.long)).loss",

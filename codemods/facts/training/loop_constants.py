@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, scope_of, words
-from codemods.dataflow.signatures import arguments_of, signature
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import LOOPS, walk
 from codemods.dataflow.values import (
     Choice,
@@ -22,11 +22,13 @@ from codemods.dataflow.values import (
 from codemods.facts.asked_names import asked
 from codemods.facts.devices.fillings import calls_of_chain
 from codemods.facts.devices.writes import writes
-from codemods.facts.invariants import Invariants, names_of
+from codemods.facts.invariants import names_of
 from codemods.facts.reach import Reach, own
+from codemods.facts.reaching import targets
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.constant_values import ConstantValues, parts
 from codemods.facts.training.tensor_uses import TensorUses
-from codemods.library.fills import FILLING, copies, is_alike, is_constant, is_legacy
+from codemods.library.fills import FILLING, copies, is_legacy
 from codemods.library.losses import is_stateless_loss
 
 if TYPE_CHECKING:
@@ -36,10 +38,7 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _DEVICE = "torch.device"
-_VARIABLE = "torch.autograd.Variable"
 _FULL, _FILL = "torch.full", "fill_value"
-_MOVES = words("to cuda cpu type requires_grad_")
-_LISTS = (ast.Tuple, ast.List)
 _NUMBERS = (Literal, Plain, Choice)
 _FIXED = (*_NUMBERS, Container, External)
 """What is a number, or else a list, of which it is asked elsewhere whether it changes, or a constant of a library."""
@@ -66,9 +65,21 @@ def loop_constants(script: Script) -> Iterator[LoopConstant]:
     for loop in loops:
         if not script.module.holds(loop):
             continue
-        for statement in walk(loop):
-            if isinstance(statement, ast.Assign) and _is_of_loop(script.module, statement, loop):
-                yield from _Reader(script, loop, statement).found()
+        found = [
+            each
+            for statement in walk(loop)
+            if isinstance(statement, ast.Assign) and _is_of_loop(script.module, statement, loop)
+            for each in _Reader(script, loop, statement).found()
+        ]
+        yield from (each for each in found if not _is_said(each, found))
+
+
+def _is_said(one: LoopConstant, found: Sequence[LoopConstant]) -> bool:
+    """Whether it goes above the loop with another one, or stays there because what it is made of does."""
+    moved = [each for each in found if each.why_not is None and one.statement in each.statements]
+    if moved:
+        return moved[0] is not one
+    return any(each is not one and each.why_not is not None and each.statement in one.statements for each in found)
 
 
 def _is_of_loop(module: Module, statement: ast.stmt, loop: ast.AST) -> bool:
@@ -77,72 +88,11 @@ def _is_of_loop(module: Module, statement: ast.stmt, loop: ast.AST) -> bool:
     return around is loop and module.function(statement) is module.function(loop)
 
 
-class _Invariants(Invariants):
-    """Knows what makes the same tensor of the same numbers, too."""
-
-    def _why_made(self, call: ast.Call) -> Reason | None:
-        flow = self.script.flow
-        names = library_names(flow.values(call.func))
-        if names and all(
-            is_constant(each) or is_legacy(each) or is_stateless_loss(each) or each == _VARIABLE for each in names
-        ):
-            return self._why_arguments(call) or self._why_contents(arguments_of(call))
-        match call.func:
-            case ast.Attribute(tensor, method) if not names and (is_alike(method) or method in _MOVES):
-                return self.why_varies(tensor) or self._why_arguments(call)
-        return super()._why_made(call)
-
-    def _why_contents(self, given: Sequence[ast.expr]) -> Reason | None:
-        """Why a list that a tensor is made of may be changed in the loop."""
-        for each in (part for argument in given for part in _parts(argument)):
-            if any(isinstance(value, Container) for value in without_none(self.script.flow.values(each))):
-                reason = self._why_content(each)
-                if reason is not None:
-                    return reason
-        return None
-
-
-def _parts(given: ast.expr) -> Iterator[ast.expr]:
-    """What a list that is written out is made of; anything else by itself."""
-    if isinstance(given, _LISTS):
-        for each in given.elts:
-            yield from _parts(each)
-    else:
-        yield given
-
-
-def _makes_constants(script: Script, statement: ast.Assign) -> bool:
-    """Whether it makes tensors that are filled with numbers, or losses of torch, and nothing else."""
-    value = statement.value
-    return all(_makes_constant(script, each) for each in (value.elts if isinstance(value, ast.Tuple) else [value]))
-
-
-def _makes_constant(script: Script, value: ast.expr) -> bool:
+def _makes_loss(script: Script, value: ast.expr) -> bool:
+    """Whether it makes a loss of torch that keeps nothing: ``nn.BCELoss().cuda()``."""
     calls = tuple(calls_of_chain(script, value))
     values = script.flow.values(calls[-1].func) if calls else frozenset()
-    if any(each.arg == "out" for call in calls for each in call.keywords):
-        return False
-    is_filled = _is_filled(script, calls)
-    return bool(values) and all(
-        isinstance(each, External)
-        and (is_constant(each.name) or is_stateless_loss(each.name) or (is_legacy(each.name) and is_filled))
-        for each in values
-    )
-
-
-def _is_filled(script: Script, calls: Sequence[ast.Call]) -> bool:
-    """Whether a constructor of the old kind at the end of a chain makes a constant: of numbers, or filled at once.
-
-    Of sizes alone, ``torch.FloatTensor(5)``, it has whatever was in its memory.
-    """
-    if any(isinstance(each.func, ast.Attribute) and each.func.attr in FILLING for each in calls[:-1]):
-        return True
-    match calls[-1:]:
-        case [ast.Call(_, [ast.List() | ast.Tuple()], [])]:
-            return True
-        case [ast.Call(_, [ast.Call(counted)], [])]:
-            return library_names(script.flow.values(counted)) == {"builtins.range"}
-    return False
+    return bool(values) and all(isinstance(each, External) and is_stateless_loss(each.name) for each in values)
 
 
 def _asks_for_gradients(node: ast.AST) -> bool:
@@ -163,25 +113,34 @@ class _Reader:
         self._statement = statement
 
     def found(self) -> Iterator[LoopConstant]:
-        """The constant, if the statement makes one."""
+        """The constant, if the statement makes one, and is the first to give its names a value."""
+        invariants = ConstantValues(self._script, self._module, self._loop)
         names = names_of(self._statement)
-        invariants = _Invariants(self._script, self._module, self._loop)
-        if not names or not _makes_constants(self._script, self._statement) or any(map(self._is_written, names)):
+        if not names or any(map(self._is_written, names)):
+            return
+        if not self._makes_constants(invariants, self._statement.value):
             return
         if invariants.why_varies(self._statement.value) is not None:
             return
-        if invariants.why_statement_varies(self._statement) is not None or self._copies_what_may_be_written():
+        if not invariants.is_first(self._statement) or invariants.why_statement_varies(self._statement) is not None:
+            return
+        statements = tuple(sorted(invariants.statements, key=self._module.span))
+        if invariants.why_read_between() is not None or any(map(self._copies_what_may_be_written, statements)):
             return
         is_within = not any(each is self._statement for each in self._loop.body)
-        statements = tuple(sorted(invariants.statements, key=self._module.span))
-        why_not = self._why_within() if is_within else self._why_not_all(statements)
+        why_not = self._why_within() if is_within else self._why_not_all(invariants, statements)
         yield LoopConstant(self._module, self._statement, self._loop, statements, why_not)
 
-    def _copies_what_may_be_written(self) -> bool:
+    def _makes_constants(self, invariants: ConstantValues, value: ast.expr) -> bool:
+        """Whether it makes tensors that are filled with numbers, or losses of torch, and nothing else."""
+        made = value.elts if isinstance(value, ast.Tuple) else [value]
+        return all(invariants.makes_tensors(each) or _makes_loss(self._script, each) for each in made)
+
+    def _copies_what_may_be_written(self, statement: ast.stmt) -> bool:
         """Whether it holds the elements of an array or tensor, into which other code may write in the loop."""
-        copying = (each for each in walk(self._statement.value) if isinstance(each, ast.Call) and self._copies(each))
+        copying = (each for each in walk(statement) if isinstance(each, ast.Call) and self._copies(each))
         given = ((*each.args, *(one.value for one in each.keywords if one.arg == _FILL)) for each in copying)
-        return any(self._may_be_written(part) for some in given for each in some for part in _parts(each))
+        return any(self._may_be_written(part) for some in given for each in some for part in parts(each))
 
     def _copies(self, call: ast.Call) -> bool:
         """Whether the call makes a tensor of elements that it is given, or fills one with what it is given."""
@@ -217,17 +176,19 @@ class _Reader:
             and name.id not in scope_of(function).outer_bound
         )
 
-    def _why_not_all(self, statements: Sequence[ast.stmt]) -> Reason | None:
+    def _why_not_all(self, invariants: ConstantValues, statements: Sequence[ast.stmt]) -> Reason | None:
         """Why one of the statements cannot go above the loop; what they make of numbers alone can."""
-        for statement in statements:
-            if isinstance(statement, ast.Assign) and _makes_constants(self._script, statement):
-                for name in names_of(statement):
-                    reason = self._why_not(statement, name)
+        inner = (each for statement in statements for each in walk(statement))
+        for each in (each for each in inner if isinstance(each, (ast.Assign, ast.AnnAssign))):
+            is_constant = each.value is not None and self._makes_constants(invariants, each.value)
+            for name in names_of(each):
+                if is_constant:
+                    reason = self._why_not(each, name, statements)
                     if reason is not None:
                         return reason
-            elif not all(self._never_changes(each) for each in names_of(statement)):
-                text = f"what it is made of may be written to ({HERE})"
-                return Reason("may-be-written", text, (at(self._module, statement),))
+                elif not self._never_changes(name):
+                    text = f"what it is made of may be written to ({HERE})"
+                    return Reason("may-be-written", text, (at(self._module, each),))
         return None
 
     def _never_changes(self, name: ast.Name) -> bool:
@@ -238,7 +199,10 @@ class _Reader:
         """Whether it is no constant, as it is written to."""
         function = self._module.function(name)
         return any(
-            isinstance(each, ast.Name) and each.id == name.id and self._module.function(each) is function
+            isinstance(each, ast.Name)
+            and each.id == name.id
+            and self._module.function(each) is function
+            and self._may_hold(each, name)
             for _, written in writes(self._module)
             for each in walk(written)
         )
@@ -248,11 +212,13 @@ class _Reader:
         text = f"it does not stand in the loop itself, but in an inner block ({HERE}):"
         return Reason("made-in-loop", text, (at(self._module, above),), "make it above the loop")
 
-    def _why_not(self, statement: ast.Assign, name: ast.Name) -> Reason | None:
+    def _why_not(
+        self, statement: ast.Assign | ast.AnnAssign, name: ast.Name, together: Sequence[ast.stmt]
+    ) -> Reason | None:
         if self._is_written(name):
             text = f"'{name.id}', of which it is made, is written to ({HERE})"
             return Reason("may-be-written", text, (at(self._module, statement),))
-        if any(map(_asks_for_gradients, walk(statement.value))):
+        if any(map(_asks_for_gradients, walk(statement))):
             text = "gradients are asked for of it, and would be added up from one iteration to the next"
             return Reason("other-result", text)
         for module, code in Reach(self._flow).code(self._module, [self._loop]):
@@ -261,6 +227,8 @@ class _Reader:
                     text = f"the loop sets a device or a number format ({HERE})"
                     return Reason("script-decides", text, (at(module, call),))
         for node in self._reads(name):
+            if not set(together).isdisjoint(self._module.ancestors(node)):
+                continue  # what it goes into is looked at itself
             use = TensorUses(self._flow).unsafe(self._module, node)
             if use is not None:
                 text = f"'{name.id}' may be written to or kept by what it is given to ({HERE}):"
@@ -279,5 +247,13 @@ class _Reader:
         for each in self._module.nodes(ast.Name):
             home = self._module.function(each)
             inherits = home is not None and each.id not in bound_names(home)
-            if each.id == name.id and isinstance(each.ctx, ast.Load) and (home is function or inherits):
+            is_read = each.id == name.id and isinstance(each.ctx, ast.Load)
+            if is_read and (home is function or inherits) and self._may_hold(each, name):
                 yield each
+
+    def _may_hold(self, name: ast.Name, given: ast.Name) -> bool:
+        """Whether the name may hold there what the loop gives it, if it does, and not what another loop gives it."""
+        if isinstance(given.ctx, ast.Load):
+            return True
+        bound = targets(self._module.function(self._loop) or self._module.tree).of(name)
+        return bound is None or any(self._loop in self._module.ancestors(each) for each in bound)
