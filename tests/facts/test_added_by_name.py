@@ -36,6 +36,7 @@ def lines(text: str, depth: int) -> str:
         pytest.param("v = n = loss.item()\ntotal += v", None, id="it has two names"),
         pytest.param("v = loss.item()\ntotal += v\nloss /= 3", None, id="the tensor is written to"),
         pytest.param("w = loss.data\nv = loss.item()\nw.mul_(2)\ntotal += v", None, id="its memory is written to"),
+        pytest.param("v = loss.item()\ntorch.distributed.all_reduce(loss)\ntotal += v", None, id="others write to it"),
         pytest.param("v = loss.item()\ntotal += v\ndef show():\n    print(v)", None, id="another function reads it"),
         pytest.param("v = loss.item()\nv += v", None, id="it is added to itself"),
         pytest.param("v = loss.detach().item()\ntotal += v", "total", id="another view of it"),

@@ -50,6 +50,18 @@ print(losses)
         ),
         pytest.param(
             "losses = []",
+            "losses.append(loss.item())\n    torch.distributed.all_reduce(loss.data)",
+            "needed-each-step",
+            id="other processes write into it",
+        ),
+        pytest.param(
+            "losses = []",
+            "torch.distributed.all_reduce(loss.data)\n    losses.append(loss.item())",
+            None,
+            id="other processes have written into it",
+        ),
+        pytest.param(
+            "losses = []",
             "value = loss.clone()\n    losses.append(loss.item())\n    value.mul_(2)",
             None,
             id="a copy is written to",

@@ -106,6 +106,11 @@ def test_it_may_stand_where_it_is_used(inside: str, above: str) -> None:
             "last = loss.item()\nhalve(loss)\nif i % 9 == 0:\n    print(last)", "", id="a function is given the tensor"
         ),
         pytest.param(
+            "last = loss.item()\ntorch.distributed.all_reduce(loss.data)\nif i % 9 == 0:\n    print(last)",
+            "",
+            id="other processes write into the tensor",
+        ),
+        pytest.param(
             "last = shift.item()\nloss.backward()\noptimizer.step()\nif i % 9 == 0:\n    print(last)",
             "",
             id="the step changes it",

@@ -10,6 +10,7 @@ from codemods.dataflow.values import Tensor, Unknown
 from codemods.facts.models.local_steps import names_of_one, writes_into
 from codemods.facts.reaching import is_seen_elsewhere, reaching
 from codemods.facts.training.totals import added, appended, told
+from codemods.facts.training.written_by_calls import writes_after
 from codemods.library.operations import operation
 from codemods.library.operators import Memory
 
@@ -53,7 +54,8 @@ def named(flow: Flow, loop: Loop, one: Reading) -> Named | None:
     read = {each.id for each in walk(one.tensor) if isinstance(each, ast.Name)}
     names = {each for name in read for each in names_of_one(loop, name)}
     if not _is_of_pass(flow, module, loop, one.tensor) or any(
-        writes_into(each, name) for each in walk(loop) for name in names
+        any(writes_into(each, name) for each in walk(loop)) or any(writes_after(flow, loop, one.node, name))
+        for name in names
     ):
         return None
     return Named(pair[0], readers[0], value)

@@ -19,6 +19,7 @@ from codemods.facts.training.pass_counts import is_short
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.sums import Deferral, is_integer, needed
 from codemods.facts.training.totals import Held, appended
+from codemods.facts.training.written_by_calls import writes_after
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,9 +99,9 @@ class DeferredList(Deferral):
             return Reason("unknown-number", text, (at(module, tensor),))
         root = held_by(tensor)
         for name in names_of_one(self.total.loop, root) if root is not None else ():
-            for node in walk(self.total.loop):
-                if writes_into(node, name):
-                    return needed(module, node, f"'{name}' is written to in each iteration")
+            written = (each for each in walk(self.total.loop) if writes_into(each, name))
+            for node in (*written, *writes_after(self.flow, self.total.loop, one.node, name)):
+                return needed(module, node, f"'{name}' is written to in each iteration")
         return None
 
     def _why_computed(self, item: ast.expr) -> Reason | None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, declared_outer
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, is_name, walk
 from codemods.facts.models.local_steps import may_change, names_of_one
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.reaching import reaching, targets
 from codemods.facts.training.step_loops import rare_suite
+from codemods.facts.training.written_by_calls import writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -145,12 +147,11 @@ class _Sinking:
         return found | {each.id for each in walk(self.value) if isinstance(each, ast.Name)}
 
     def _is_handed(self, node: ast.AST, concerned: set[str]) -> bool:
-        """Whether a function of the project is given one of the names, which may change what it holds."""
-        for call in walk(node):
-            if isinstance(call, ast.Call) and self.flow.called(call):
-                given = (*call.args, *(each.value for each in call.keywords))
-                if any(is_name(each, name) for each in given for name in concerned):
-                    return True
+        """Whether a function is given one of the names, which may change what it holds."""
+        for call in (each for each in walk(node) if isinstance(each, ast.Call)):
+            is_given = any(is_name(each, name) for each in arguments_of(call) for name in concerned)
+            if (is_given and self.flow.called(call)) or any(writes(self.flow, call, name) for name in concerned):
+                return True
         return any(isinstance(each, FUNCTIONS) for each in walk(node))
 
 
