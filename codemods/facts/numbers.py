@@ -14,6 +14,8 @@ from codemods.facts.precision.floats import is_of_parameters
 from codemods.facts.unreached import never_runs
 from codemods.library.kinds import Kind, kind
 from codemods.library.losses import is_loss_function
+from codemods.library.operations import operation
+from codemods.library.operators import Memory, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +30,9 @@ _REDUCING = frozenset(f"torch.{each}" for each in _REDUCTIONS)
 _KEEPS_DIMENSIONS = words("abs clone contiguous cpu cuda detach exp log neg sqrt")
 _COMPUTES = words("add div mul sub")
 """Methods whose result has the dimensions of the tensor, if what they are given has none."""
+_HAVE_ALL_ITEMS = words("detach squeeze unsqueeze view")
+"""Methods whose result has all items of the tensor, in its memory."""
+_SCALES = words("mul div")
 _KEPT_ON_THE_WAY = words("cpu cuda detach item numpy tolist")
 _KEEP_RESULTS = words("staticmethod classmethod no_grad enable_grad inference_mode autocast")
 """Decorators of functions that return what the function does."""
@@ -62,6 +67,12 @@ def is_without_dimensions(flow: Flow, module: Module, node: ast.expr) -> bool:
     return _Numbers(flow, module).holds(node)
 
 
+def is_number_alone(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether what ``item()`` reads in every pass is a new tensor, which keeps no memory but that of its one item."""
+    is_new = isinstance(node, (ast.Name, ast.Call, ast.BinOp)) and is_without_dimensions(flow, module, node)
+    return is_new or _Alone(flow, module).holds(node)
+
+
 _Given: TypeAlias = "tuple[_Numbers, ast.expr]"
 """An expression, and what knows its module."""
 
@@ -76,7 +87,7 @@ class _Numbers:
         """What was asked so far; what is computed of itself counts as no number."""
 
     def _in(self, module: Module) -> _Numbers:
-        return _Numbers(self._flow, module, self._known)
+        return type(self)(self._flow, module, self._known)
 
     def holds(self, node: ast.expr) -> bool:
         """Whether the expression is a tensor without dimensions in every pass."""
@@ -210,9 +221,12 @@ class _Numbers:
             results = self._results(statement.value) or []
         found = []
         for where, each in results:
-            if not isinstance(each, ast.Tuple) or len(each.elts) != len(parent.elts):
+            items = where._items(each) if isinstance(each, ast.Name) else None  # noqa: SLF001 - its own
+            if isinstance(each, ast.Tuple) and len(each.elts) == len(parent.elts):
+                items = [(where, each.elts[parent.elts.index(store)])]
+            if items is None:
                 return None
-            found.append((where, each.elts[parent.elts.index(store)]))
+            found.extend(items)
         return found or None
 
     def _items(self, container: ast.expr) -> list[_Given] | None:
@@ -328,6 +342,50 @@ class _Numbers:
             or (each.arg == "reduction" and not frozenset() < self._flow.values(each.value) <= _TO_ONE)
             for each in keywords
         )
+
+
+class _Alone(_Numbers):
+    """Tells which expressions are surely tensors that are computed anew, where ``item()`` reads one of their items."""
+
+    def _holds(self, node: ast.expr) -> bool:
+        match node:
+            case ast.Name():
+                is_own = self._home(node) is self._module.function(node)  # a global one may be anybody's
+                return is_own and self._all_hold(self._given(node))
+            case ast.Subscript(value, ast.Constant(0)):
+                return self._keeps_one(value)
+            case ast.BinOp() | ast.UnaryOp():
+                return True
+        return isinstance(node, ast.Call) and self._call(node)
+
+    def _keeps_one(self, node: ast.expr) -> bool:
+        """Whether an item is all there is, if it is a number: of ``sum(0, keepdim=True)``, which may be scaled."""
+        match node:
+            case ast.Name():
+                given = self._given(node) or []
+                alone = [(where, each) for where, each in given if isinstance(where, _Alone)]
+                return bool(given) and all(where._keeps_one(each) for where, each in alone)  # noqa: SLF001 - its own
+            case ast.BinOp(left, ast.Mult() | ast.Div(), right):
+                return self._keeps_one(left) and self._is_plain(right)
+            case ast.Call(ast.Attribute(value, name), [factor], []) if name.removesuffix("_") in _SCALES:
+                return self._keeps_one(value) and (name.endswith("_") or self._is_plain(factor))
+            case ast.Call(ast.Attribute(attr="sum" | "mean"), [ast.Constant(0)], [ast.keyword("keepdim", is_kept)]):
+                return isinstance(is_kept, ast.Constant) and is_kept.value is True
+            case ast.Call(ast.Attribute(attr="sum" | "mean"), [ast.Constant(0), ast.Constant(True)], []):
+                return True
+        return False
+
+    def _call(self, call: ast.Call) -> bool:
+        row = operation(self._flow, call)
+        if row is None:
+            given = self._results(call)
+            return given is not None and self._all_hold(given)
+        if row.memory is Memory.NEW:
+            return row.result not in {Result.SEVERAL, Result.INDEXED}
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        has_all = row.memory in {Memory.SELF, Memory.EITHER} or call.func.attr in _HAVE_ALL_ITEMS
+        return has_all and self.holds(call.func.value)
 
 
 def _is_size(node: ast.expr) -> bool:

@@ -187,3 +187,26 @@ def test_an_object_that_a_handler_shows() -> None:
     because = "'m' may be read after an exception has left the loop (line 60)"
 
     check_leaves(DeferSync, head + tried + handled + rest, because)
+
+
+def test_a_share_of_hits_is_one_number() -> None:
+    accuracy = """\
+
+
+def accuracy(output, target, topk=(1,)):
+    with torch.no_grad():
+        _, pred = output.topk(max(topk), 1, True, True)
+        correct = pred.t().eq(target.view(1, -1).expand_as(pred.t()))
+        res = []
+        for k in topk:
+            correct_k = correct[:k].reshape(-1).float().sum(0, keepdim=True)
+            res.append(correct_k.mul_(100.0 / target.size(0)))
+        return res
+"""
+    told = "acc1, acc2 = accuracy(out, y, topk=(1, 2))\nm.update(acc1[0].item(), len(x))\n" + SHOW
+    kept = "acc1, acc2 = accuracy(out, y, topk=(1, 2))\nm_updates.append((acc1[0].detach(), len(x)))\n" + SHOWN
+    old = meter_script(START, told, "return i", CLASSES + accuracy)
+    new = meter_script(START + NEW, kept, "return i", CLASSES + accuracy)
+
+    check_rewrites(DeferSync, old, new)
+    assert run_script(old) == run_script(new)

@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.numbers import is_item_of_number, is_without_dimensions
+from codemods.facts.numbers import is_item_of_number, is_number_alone, is_without_dimensions
 
 HEAD = """\
 import torch
@@ -154,3 +154,50 @@ def test_what_is_made_of_all_items_of_a_parameter(expression: str, *, expected: 
     (call,) = (each.value for each in known.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "answer")
 
     assert is_without_dimensions(known.flow, known.module, call) is expected
+
+
+ACCURACY = """\
+import torch
+def accuracy(output, target, topk=(1,)):
+    hits = output.topk(max(topk), 1)[1].t().eq(target)
+    result = []
+    for k in topk:
+        top = {top}
+        result.append({share})
+    return result
+kept = torch.zeros(3)
+def last(x):
+    return kept
+def f(x, y):
+    acc1, acc5 = accuracy(x, y, (1, 5))
+    {read}.item()
+f(torch.randn(3, 4), torch.ones(3))
+"""
+KEEPDIM = "hits[:k].reshape(-1).float().sum(0, keepdim=True)"
+FLAT = "hits[:k].reshape(-1).float().sum(0)"
+
+
+@pytest.mark.parametrize(
+    ("top", "share", "read", "expected"),
+    [
+        pytest.param(KEEPDIM, "top.mul_(100.0 / output.size(0))", "acc1", True, id="in place"),
+        pytest.param(KEEPDIM, "top.mul_(100.0 / output.size(0))", "acc1[0]", True, id="the first of one"),
+        pytest.param(KEEPDIM, "top * (100.0 / output.size(0))", "acc5[0]", True, id="the first of a product"),
+        pytest.param(KEEPDIM.replace("keepdim=", ""), "top.div(3)", "acc1[0]", True, id="by position"),
+        pytest.param(FLAT, "top.mul_(100.0)", "acc1", True, id="without dimensions"),
+        pytest.param(FLAT, "top.mul_(100.0)", "acc1[0]", False, id="the first of several, perhaps"),
+        pytest.param(KEEPDIM, "top.mul(output)", "acc1[0]", False, id="the first of a product with another tensor"),
+        pytest.param(KEEPDIM, "top.mul_(100.0)", "acc1[1]", False, id="another one"),
+        pytest.param(KEEPDIM, "hits[k, 0]", "acc1", False, id="an item of something larger"),
+        pytest.param(KEEPDIM, "last(top)", "acc1", False, id="what is kept elsewhere"),
+        pytest.param(KEEPDIM, "top", "x.topk(1)[0]", False, id="of a pair"),
+        pytest.param(KEEPDIM, "top", "x.sum(0, keepdim=True).detach().view(-1)", True, id="other shapes of it"),
+        pytest.param(KEEPDIM, "top", "(x - y)", True, id="a difference"),
+        pytest.param(KEEPDIM, "top", "kept.detach()", False, id="what any function may have"),
+    ],
+)
+def test_what_item_reads_alone(top: str, share: str, read: str, expected: bool) -> None:  # noqa: FBT001 - as above
+    known = script(ACCURACY.format(top=top, share=share, read=read))
+    (item,) = (each for each in known.module.nodes(ast.Attribute) if each.attr == "item")
+
+    assert is_number_alone(known.flow, known.module, item.value) is expected

@@ -12,7 +12,7 @@ from codemods.dataflow.placement import is_pythons_own
 from codemods.dataflow.source import LOOPS, unparsed, walk
 from codemods.dataflow.values import library_names
 from codemods.facts.models.local_steps import held_by, names_of_one, writes_into
-from codemods.facts.numbers import is_without_dimensions
+from codemods.facts.numbers import is_number_alone
 from codemods.facts.precision.floats import content
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.pass_counts import is_short
@@ -93,11 +93,11 @@ class DeferredList(Deferral):
     def _why_no_tensor(self, one: Reading) -> Reason | None:
         """Why what is read may be no new tensor without dimensions, or be written to later."""
         module, tensor = one.module, one.tensor
-        is_new = isinstance(tensor, (ast.Name, ast.Call, ast.BinOp))
-        if not is_new or not is_without_dimensions(self.flow, module, tensor):
+        root = held_by(tensor)
+        is_of_pass = root is None or any(each in self.total.inside for each in module.stores.get(root, ()))
+        if not is_of_pass or not is_number_alone(self.flow, module, tensor):
             text = f"whether '{unparsed(tensor)}' is a new tensor without dimensions is not known ({HERE})"
             return Reason("unknown-number", text, (at(module, tensor),))
-        root = held_by(tensor)
         for name in names_of_one(self.total.loop, root) if root is not None else ():
             written = (each for each in walk(self.total.loop) if writes_into(each, name))
             for node in (*written, *writes_after(self.flow, self.total.loop, one.node, name)):
