@@ -1,11 +1,13 @@
-"""Whether a call or an object of a library draws random numbers of PyTorch's."""
+"""Whether a call or an object of a library draws random numbers of PyTorch's, or one of Python's or NumPy's."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import External, Made, Method, Unknown, without_none
+from codemods.dataflow.names import words
+from codemods.dataflow.signatures import argument_of
+from codemods.dataflow.values import External, Made, Method, Unknown, library_names, without_none
 from codemods.library.layers import DRAWING_METHODS, dropout, may_draw
 from codemods.library.operations import operation
 from codemods.library.operators import Draws
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.values import Value
 
 _DISTRIBUTIONS = "torch.distributions."
+_CONVERTS = frozenset({"builtins.int", "builtins.float"})
 
 
 def call_draws(flow: Flow, call: ast.Call) -> bool:
@@ -63,3 +66,30 @@ def _may_draw(name: str, call: object) -> bool:
     if not given and all(each.arg is not None for each in call.keywords):
         return argument.default > 0
     return not (len(given) == 1 and isinstance(given[0], ast.Constant) and given[0].value == 0)
+
+
+_NUMBERS = {
+    **dict.fromkeys(
+        (f"random.{each}" for each in words("randint randrange choice uniform random gauss normalvariate triangular")),
+        None,
+    ),
+    **{f"numpy.random.{each}": 0 for each in words("rand randn random random_sample ranf sample standard_normal")},
+    **{f"numpy.random.{each}": 1 for each in words("choice exponential geometric poisson rayleigh standard_gamma")},
+    **{f"numpy.random.{each}": 2 for each in words("randint random_integers normal uniform binomial beta gamma")},
+}
+"""Functions that draw a number of Python's, and where they may be given how many: an array of them is none."""
+
+
+def draws_number(flow: Flow, call: ast.Call) -> bool:
+    """Whether the call draws one number of Python's: ``random.randint(2, 9)``, ``int(torch.randint(9, (1,)))``."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "item":
+        return isinstance(call.func.value, ast.Call) and call_draws(flow, call.func.value)
+    names = library_names(flow.values(call.func))
+    if names & _CONVERTS and len(call.args) == 1 and isinstance(call.args[0], ast.Call):
+        return call_draws(flow, call.args[0])
+    for name in names & _NUMBERS.keys():
+        position = _NUMBERS[name]
+        is_starred = any(isinstance(each, ast.Starred) for each in call.args)
+        if position is None or (not is_starred and argument_of(call, "size", position) is None):
+            return True
+    return False

@@ -61,11 +61,11 @@ class Compile(Codemod):
         multiplies what may be sparse, prints, counts or makes parameters in ``forward``, changes data there by an
         assignment (``weight.data *= mask``), synchronizes its batch norms over processes, takes images of any size, is
         traced or scripted, given to another process, or wrapped in ``DataParallel``; where an ``if`` wraps it, it is
-        compiled on the other side. It is trained through other methods than its call. Hooks are added to it later. It
-        stays on the CPU, or its device is not known. The script sets ``cudnn.deterministic`` without
-        ``torch.use_deterministic_algorithms(True)``: Inductor times kernels that round differently, and may choose
-        others in the next run. Where it does so under an option that is off by default, the model is compiled without
-        that option. The script compiles already.
+        compiled on the other side. What it is given has a size that each iteration draws at random. It is trained
+        through other methods than its call. Hooks are added to it later. It stays on the CPU, or its device is not
+        known. The script sets ``cudnn.deterministic`` without ``torch.use_deterministic_algorithms(True)``: Inductor
+        times kernels that round differently, and may choose others in the next run. Where it does so under an option
+        that is off by default, the model is compiled without that option. The script compiles already.
 
         A CUDA graph computes each iteration in the same memory, so that with ``--compile-mode reduce-overhead`` more is
         left: gradients are added up, filled with zeros instead of dropped, or kept; what the model returns is kept

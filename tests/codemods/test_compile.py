@@ -686,6 +686,18 @@ def test_not_compiling_a_forward_with(line: str, because: str) -> None:
     check_leaves(Compile, code, because)
 
 
+def test_not_compiling_for_a_new_size_in_each_iteration() -> None:
+    training = TRAINING.replace("model(x)", "model(x[:rows])").replace(
+        "\n    ", "\n    rows = random.randint(1, 16)\n    ", 1
+    )
+    code = "import random\n" + HEAD + "model = Net().to(device)\n" + training
+    check_leaves(
+        Compile,
+        code,
+        "a random number (line 21) says how large what model is given is, and each size may compile it anew",
+    )
+
+
 @pytest.mark.parametrize("made", TYPED.values(), ids=TYPED)
 def test_not_compiling_a_typed_constructor_of(made: str) -> None:
     """Dynamo makes a tensor of two elements of it, and the script dies: seen with torch 2.12, 2.14 and 2.15."""

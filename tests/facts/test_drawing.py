@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from probe import script
 
-from codemods.library.drawing import call_draws, layer_draws
+from codemods.library.drawing import call_draws, draws_number, layer_draws
 
 HEAD = """\
 import random
@@ -66,3 +68,30 @@ def test_whether_a_layer_draws(code: str, expected: bool) -> None:  # noqa: FBT0
     (value,) = known.flow.values(known.module.tree.body[-1].value)  # type: ignore[attr-defined]
 
     assert layer_draws(value) is expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        pytest.param("random.randint(2, 9)", True, id="a number"),
+        pytest.param("random.choice([1, 2])", True, id="one of a list"),
+        pytest.param("np.random.randint(2, 9)", True, id="a number of NumPy's"),
+        pytest.param("np.random.randint(2, 9, 3)", False, id="several of NumPy's"),
+        pytest.param("np.random.randint(2, 9, size=(3,))", False, id="several of NumPy's, by name"),
+        pytest.param("np.random.rand()", True, id="a fraction of NumPy's"),
+        pytest.param("np.random.rand(3)", False, id="several fractions of NumPy's"),
+        pytest.param("np.random.normal(*args)", False, id="nobody knows how many"),
+        pytest.param("torch.randint(9, (1,)).item()", True, id="a number of torch's"),
+        pytest.param("int(torch.randint(9, (1,)))", True, id="a number of torch's, converted"),
+        pytest.param("torch.randint(9, (1,))", False, id="a tensor"),
+        pytest.param("int(len([]))", False, id="a number that is not drawn"),
+        pytest.param("random.shuffle([])", False, id="an order"),
+    ],
+)
+def test_what_draws_a_number(call: str, expected: bool) -> None:  # noqa: FBT001 - a column of the table
+    known = script(f"import random\nimport numpy as np\nimport torch\nargs = ()\n{call}\n")
+    statement = known.module.tree.body[-1]
+    assert isinstance(statement, ast.Expr)
+    assert isinstance(statement.value, ast.Call)
+
+    assert draws_number(known.flow, statement.value) is expected

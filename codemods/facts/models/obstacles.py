@@ -15,6 +15,7 @@ from codemods.facts.autograd.retained import retained_at_times
 from codemods.facts.data.padding import pads_to_the_longest
 from codemods.facts.devices.cuda_use import capture, located, no_cuda, unknown_device
 from codemods.facts.models.compilability import why_not_traced, why_recompiled
+from codemods.facts.models.drawn_sizes import drawn_size
 from codemods.facts.models.layers import Model, is_in_threads
 from codemods.facts.models.looked_at import last_look
 from codemods.facts.models.placement import Home, unwrapped
@@ -308,6 +309,15 @@ def _recompiled(script: Script, trained: TrainedModel) -> Reason | None:
     return why_recompiled(trained.model) if pads_to_the_longest(script) else None
 
 
+def _drawn_sizes(script: Script, trained: TrainedModel) -> Reason | None:
+    drawn = (drawn_size(script.flow, module, call) for module, call in trained.calls)
+    found = next((each for each in drawn if each is not None), None)
+    if found is None:
+        return None
+    text = f"a random number ({HERE}) says how large what {trained.name} is given is, and each size may compile it anew"
+    return Reason("dynamic-shapes", text, (located(script, found),))
+
+
 def _no_home(_script: Script, trained: TrainedModel) -> Reason | None:
     return trained.home if isinstance(trained.home, Reason) else None
 
@@ -333,6 +343,7 @@ OBSTACLES = (
     Obstacle(_not_traced),
     Obstacle(_synchronized, reference="pytorch/pytorch 107372, 161302"),
     Obstacle(_recompiled),
+    Obstacle(_drawn_sizes),
     Obstacle(_no_home),
 )
 """What holds of the script and of its task, then what may hold of the model, then its place."""
