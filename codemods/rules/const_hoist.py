@@ -35,10 +35,10 @@ class ConstHoist(Codemod):
 
     When it is left:
         A model, a method of the project or a list is given the tensor, and may write to it or keep it. It stands under
-        an ``if`` or ``with`` in the loop. Gradients are asked for of it. A model makes it in its constructor, and
-        copies it to the device in each forward pass: as a buffer it would move with the model. Nothing is said of what
-        is not the same each time: of labels as long as the batch, of tensors that are written to or added to, of copies
-        of arrays that other code may write to, of random numbers.
+        an ``if`` or ``with`` in the loop, or its name is given other values, too. Gradients are asked for of it. A
+        model makes it in its constructor, and copies it to the device in each forward pass: as a buffer it would move
+        with the model. Nothing is said of what is not the same each time: of labels as long as the batch, of tensors
+        that are written to or added to, of copies of arrays that other code may write to, of random numbers.
 
     Results:
         The same values, bit for bit. The memory of the tensor is kept from one iteration to the next.

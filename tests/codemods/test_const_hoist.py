@@ -65,6 +65,7 @@ FORMS = {
     "a loss": ("huber = nn.HuberLoss(delta=0.5)", "loss = huber(net(x), x[:, :1])"),
     "a variable": ("real = torch.autograd.Variable(torch.ones(size, 1), requires_grad=False)", LOSS),
     "another name": (f"{LABELS}\nother = real", LOSS),
+    "a part that the batch tells": (LABELS, f"{LOSS}\nrow = real[i]\nloss = loss * row.sum()"),
     "a view": (f"{LABELS}\nrow = real.view(-1)", LOSS),
     "what is computed of it": (
         "one = torch.FloatTensor([1])\nminus = one * -1",
@@ -109,6 +110,15 @@ def test_the_numbers_are_the_same(constant: str, use: str) -> None:
 
 GIVEN = "'{}' may be written to or kept by what it is given to (line {}): make it once, above the loop, where that is not so"
 LEFT = {
+    "other values of its name": (
+        "grid = torch.stack([torch.arange(2), torch.arange(2)])\ngrid = grid + i\nloss = net(x).mean() * grid.sum()",
+        "the same is computed in each iteration, but 'grid' is given other values, too: compute it once, above the loop,"
+        " under a name of its own",
+    ),
+    "a part of it that is kept": (
+        f"{LABELS}\n{LOSS}\nrow = real[0]\nfirst = row.view(-1)\nkept.append(first)",
+        GIVEN.format("real", LINE + 4),
+    ),
     "a model gets it": (
         "one = torch.ones(size, 4)\nloss = net(one + x).mean() + net(one).mean()",
         GIVEN.format("one", LINE + 1),
@@ -116,12 +126,12 @@ LEFT = {
     "a list keeps it": (f"{LABELS}\n{LOSS}\nkept.append(real)", GIVEN.format("real", LINE + 2)),
     "another name that is kept": (
         f"{LABELS}\nother = real\n{LOSS}\nkept.append(other)",
-        GIVEN.format("real", LINE + 1),
+        GIVEN.format("real", LINE + 3),
     ),
     "an array in its memory": (f"{LABELS}\narray = real.numpy()\n{LOSS}", GIVEN.format("real", LINE + 1)),
     "a view of it that is kept": (
         f"{LABELS}\nrow = real.view(-1)\n{LOSS}\nkept.append(row)",
-        GIVEN.format("real", LINE + 1),
+        GIVEN.format("real", LINE + 3),
     ),
     "a model gets what is computed of it": (
         "grid = torch.cat([torch.ones(size, 2), torch.eye(size)[:, :2]], 1) / 2\nloss = net(x).mean() + net(grid).mean()",

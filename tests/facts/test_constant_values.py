@@ -16,6 +16,20 @@ from torch import nn
 from torch.autograd import Variable
 use_cuda = torch.cuda.is_available()
 net = nn.Linear(4, 1)
+def grid(a, b):
+    rows, columns = torch.meshgrid(a, b)
+    return rows.transpose(0, 1), columns * 2
+def shifted(a, b=net.weight):
+    return a + b
+def weighed(a):
+    return a * net.weight
+def one():
+    return torch.ones(1)
+class Grid:
+    def of(self, a):
+        return a + self.b
+    b = net.weight
+grids = Grid()
 """
 TURNS = "y = torch.ones(2)\nif use_cuda:\n    y = y.cuda()\n"
 
@@ -44,6 +58,12 @@ def of(body: str) -> tuple[ConstantValues, ast.stmt]:
         pytest.param("torch.randn(2)", False, id="random"),
         pytest.param("torch.ones(2).normal_()", False, id="random by a method"),
         pytest.param("net.weight * 2", False, id="of weights"),
+        pytest.param("grid(torch.ones(2), torch.ones(3))", True, id="by a function of the project"),
+        pytest.param("grid(torch.ones(2), net.weight)", False, id="by a function that is given weights"),
+        pytest.param("weighed(torch.ones(2))", False, id="by a function that reads weights"),
+        pytest.param("shifted(torch.ones(2))", False, id="by a function that has weights by default"),
+        pytest.param("grids.of(torch.ones(2))", False, id="by a method"),
+        pytest.param("one()", False, id="by a function that is given nothing"),
         pytest.param("1 + 2", False, id="a number"),
         pytest.param("[torch.ones(2)]", False, id="a list"),
     ],
@@ -60,6 +80,7 @@ def test_what_makes_tensors_of_numbers(code: str, expected: bool) -> None:  # no
     [
         pytest.param("answer = torch.stack(torch.meshgrid(torch.arange(2), torch.arange(3)), -1)", id="a grid"),
         pytest.param("answer = torch.ones(4)[None, 1:3]", id="a part"),
+        pytest.param("answer = torch.stack(grid(torch.ones(2), torch.ones(3)))", id="by a function of the project"),
         pytest.param("y = torch.ones(2)\nanswer = torch.cat((y, -y))", id="of a name"),
         pytest.param(f"{TURNS}answer = y + 1", id="of a name with several values"),
         pytest.param("answer = torch.ones(2)\nanswer = answer.float()", id="several values"),
@@ -79,6 +100,11 @@ def test_what_is_the_same(body: str) -> None:
             "answer = torch.cat([net.weight, torch.ones(1, 4)])",
             "it is not known whether 'net.weight' is the same in each pass of the loop",
             id="of weights",
+        ),
+        pytest.param(
+            "answer = torch.stack(grid(torch.ones(2), net.weight))",
+            "it is not known whether 'net.weight' is the same in each pass of the loop",
+            id="by a function that is given weights",
         ),
         pytest.param("answer = torch.ones(4)[i:]", "'i' changes from one pass of the loop to the next", id="a part"),
         pytest.param(
@@ -123,6 +149,20 @@ def test_what_varies(body: str, because: str) -> None:
 
     assert reason is not None
     assert reason.text.startswith(because)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        pytest.param("torch.stack([torch.ones(2)])", True, id="joined"),
+        pytest.param("torch.ones(2).cuda()", False, id="only filled and copied"),
+    ],
+)
+def test_what_computes(code: str, expected: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    values, statement = of(f"answer = {code}")
+
+    assert isinstance(statement, ast.Assign)
+    assert values.computes(statement.value) is expected
 
 
 def test_what_is_read_between() -> None:

@@ -10,6 +10,7 @@ from probe import script
 from codemods.facts.training.tensor_uses import TensorUses
 
 HEAD = """\
+import numpy as np
 import torch
 from torch import nn
 def computes(a):
@@ -63,6 +64,11 @@ layer = nn.LSTM(3, 3)
         ("torch.add(y, y, out=x)", "torch.add(y, y, out=x)"),
         ("x.numpy()", "x.numpy()"),
         ("x.data", "x.data"),
+        ("kept.append(x[[0, 2]])", None),
+        ("kept.append(x[x > 0])", None),
+        ("kept.append(x[np.arange(2)])", None),
+        ("kept.append(x[torch.randperm(3)])", None),
+        ("kept.append(x[0])", "kept.append(x[0])"),
         ("kept.append(x)", "kept.append(x)"),
     ],
 )

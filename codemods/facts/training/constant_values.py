@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, scope_of, words
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Choice, Container, External, Literal, Plain, library_names, without_none
 from codemods.facts.invariants import Invariants, names_of
@@ -44,6 +44,8 @@ class ConstantValues(Invariants):
     """Why names that the loop gives several values are not the same in each pass; None while that is looked into."""
     _asked: set[str] = field(default_factory=set)
     """The names of which is asked whether they hold a tensor that the loop makes."""
+    _computing: set[ast.AST] = field(default_factory=set)
+    """The functions of the project that are looked into, and given such tensors and numbers alone."""
 
     # Tensors.
 
@@ -52,6 +54,8 @@ class ConstantValues(Invariants):
         if isinstance(value, ast.Tuple):
             return bool(value.elts) and all(map(self.makes_tensors, value.elts))
         match value:
+            case ast.Name(name) if name in self._own_names:
+                return self._inside in self._computing
             case ast.Name(name):
                 return self._holds_tensor(name) and module_of(self._flow, value) is self.module
             case ast.Call():
@@ -63,13 +67,20 @@ class ConstantValues(Invariants):
                 return bool(others) and all(map(self.makes_tensors, others))
         return False
 
+    def computes(self, value: ast.expr) -> bool:
+        """Whether a function of torch computes something of such tensors, such as a grid."""
+        called = (library_names(self._flow.values(each.func)) for each in walk(value) if isinstance(each, ast.Call))
+        return any(_computes(function(name)) for names in called for name in names)
+
     def _call_makes_tensors(self, call: ast.Call) -> bool:
         values = self._flow.values(call.func)
         names = library_names(values)
         if any(each.arg == "out" for each in call.keywords):
             return False
+        if not names and self._flow.called(call):
+            return self._function_computes(call)
         if not names:
-            return isinstance(call.func, ast.Attribute) and self._method_makes_tensors(call, call.func)
+            return isinstance(call.func, ast.Attribute) and self._method_makes_tensors(call.func)
         if len(names) < len(values):
             return False
         if names == {VARIABLE}:
@@ -78,14 +89,35 @@ class ConstantValues(Invariants):
             return self._is_of_numbers(call)
         return all(is_constant(each) or _computes(function(each)) for each in names)
 
-    def _method_makes_tensors(self, call: ast.Call, method: ast.Attribute) -> bool:
+    def _method_makes_tensors(self, method: ast.Attribute) -> bool:
         made = method.value
         if method.attr in FILLING and isinstance(made, ast.Call):
             names = library_names(self._flow.values(made.func))
             if names and all(map(is_legacy, names)):
                 return True
         is_known = is_alike(method.attr) or method.attr in _MOVES or _computes(operator(method.attr))
-        return is_known and not self._flow.called(call) and self.makes_tensors(made)
+        return is_known and self.makes_tensors(made)
+
+    def _function_computes(self, call: ast.Call) -> bool:
+        """Whether a function of the project is given such tensors and numbers, and reads nothing else."""
+        functions = self._flow.called(call)
+        function_ = functions[0] if len(functions) == 1 else None
+        if not isinstance(function_, ast.FunctionDef) or self._flow.owner(function_) is not None:
+            return False
+        given = [part for argument in arguments_of(call) for part in parts(argument)]
+        own_names = bound_names(function_) | frozenset(signature(function_).names)
+        inner = (each for statement in function_.body for each in walk(statement) if isinstance(each, ast.Name))
+        return (
+            bool(given)
+            and all(self._is_number(each) or self.makes_tensors(each) for each in given)
+            and all(isinstance(each, ast.Constant) for each in signature(function_).defaults.values())
+            and all(each.id in own_names or self._is_of_library(each) for each in inner)
+        )
+
+    def _is_of_library(self, node: ast.expr) -> bool:
+        """A function, a constant or a number format of a library."""
+        values = self._flow.values(node)
+        return bool(values) and all(isinstance(each, External) for each in values)
 
     def _is_of_numbers(self, call: ast.Call) -> bool:
         """Whether a constructor of the old kind is given numbers, and no sizes, of which it fills in nothing."""
@@ -122,11 +154,17 @@ class ConstantValues(Invariants):
         if names and len(names) == len(values) and all(_computes(function(each)) for each in names):
             return self._why_arguments(call) or self._why_not_of_constants(call)
         match call.func:
-            case ast.Attribute(tensor, method) if not names and self._method_makes_tensors(call, call.func):
+            case ast.Attribute(tensor, method) if not names and self._method_makes_tensors(call.func):
                 only_shapes = (is_alike(method) and method not in COMPUTING) or method in _MOVES
                 reason = self.why_varies(tensor) or self._why_arguments(call)
                 return reason or (None if only_shapes else self._why_not_of_constants(call))
-        return super()._why_made(call)
+        if not self._flow.called(call) or not self._function_computes(call):
+            return super()._why_made(call)
+        before = set(self._computing)
+        self._computing.update(self._flow.called(call))
+        reason = super()._why_made(call)
+        self._computing = before
+        return reason
 
     def _why_contents(self, given: Sequence[ast.expr]) -> Reason | None:
         """Why a list that a tensor is made of may be changed in the loop."""
@@ -140,9 +178,7 @@ class ConstantValues(Invariants):
     def _why_not_of_constants(self, call: ast.Call) -> Reason | None:
         """Why what computes something of tensors may be given others than those that the loop makes of numbers."""
         for each in (part for argument in arguments_of(call) for part in parts(argument)):
-            values = self._flow.values(each)
-            is_of_library = bool(values) and all(isinstance(value, External) for value in values)
-            if not is_of_library and not self._is_number(each) and not self.makes_tensors(each):
+            if not self._is_of_library(each) and not self._is_number(each) and not self.makes_tensors(each):
                 return self._unknown(each)
         return None
 

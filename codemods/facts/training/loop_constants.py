@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _DEVICE = "torch.device"
 _FULL, _FILL = "torch.full", "fill_value"
+_HOLDERS = (ast.List, ast.Tuple, ast.Dict, ast.Set)
 _NUMBERS = (Literal, Plain, Choice)
 _FIXED = (*_NUMBERS, Container, External)
 """What is a number, or else a list, of which it is asked elsewhere whether it changes, or a constant of a library."""
@@ -123,6 +124,11 @@ class _Reader:
         if invariants.why_varies(self._statement.value) is not None:
             return
         if not invariants.is_first(self._statement) or invariants.why_statement_varies(self._statement) is not None:
+            if invariants.computes(self._statement.value):
+                text = f"the same is computed in each iteration, but '{names[0].id}' is given other values, too:"
+                remedy = "compute it once, above the loop, under a name of its own"
+                because = Reason("made-in-loop", text, remedy=remedy)
+                yield LoopConstant(self._module, self._statement, self._loop, (self._statement,), because)
             return
         statements = tuple(sorted(invariants.statements, key=self._module.span))
         if invariants.why_read_between() is not None or any(map(self._copies_what_may_be_written, statements)):
@@ -229,7 +235,7 @@ class _Reader:
         for node in self._reads(name):
             if not set(together).isdisjoint(self._module.ancestors(node)):
                 continue  # what it goes into is looked at itself
-            use = TensorUses(self._flow).unsafe(self._module, node)
+            use = self._unsafe(node, frozenset())
             if use is not None:
                 text = f"'{name.id}' may be written to or kept by what it is given to ({HERE}):"
                 remedy = "make it once, above the loop, where that is not so"
@@ -241,6 +247,16 @@ class _Reader:
         return None
 
     # Who uses it.
+
+    def _unsafe(self, node: ast.Name, seen: frozenset[str]) -> ast.AST | None:
+        """A use after which it may be another tensor, be it by the name that the loop gives a part of it."""
+        use = TensorUses(self._flow).unsafe(self._module, node)
+        names = names_of(use) if isinstance(use, ast.stmt) and self._loop in self._module.ancestors(use) else []
+        is_held = any(isinstance(each, _HOLDERS) for each in self._module.ancestors(node))
+        if len(names) != 1 or is_held or self._is_written(names[0]) or not self._is_local(names[0]):
+            return use
+        reads = self._reads(names[0]) if names[0].id not in seen else ()
+        return next(filter(None, (self._unsafe(each, seen | {names[0].id}) for each in reads)), None)
 
     def _reads(self, name: ast.Name) -> Iterator[ast.Name]:
         function = self._module.function(name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names, words
 from codemods.dataflow.source import last_name
 from codemods.dataflow.values import External, Made, library_names, without_none
+from codemods.facts.data.arrays import Arrays
 from codemods.library.hooks import hooks
 from codemods.library.kinds import Kind, kind
 from codemods.library.layers import is_recurrent
@@ -34,6 +35,7 @@ class TensorUses:
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
+        self._arrays = Arrays(flow)
         self._entered: set[tuple[Callee, str]] = set()
 
     def unsafe(self, module: Module, node: ast.expr) -> ast.AST | None:
@@ -43,6 +45,8 @@ class TensorUses:
         match above:
             case ast.Subscript():
                 is_read = above.value is not node or isinstance(above.ctx, ast.Load)
+                if is_read and above.value is node and self._gathers(module, above.slice):
+                    return None
                 return (self.unsafe(module, above) if above.value is node else None) if is_read else above
             case ast.Tuple() | ast.List() if isinstance(above.ctx, ast.Load):
                 is_joined = isinstance(module.parent(above), (ast.BinOp, ast.AugAssign))
@@ -55,6 +59,14 @@ class TensorUses:
                 return self._of_call(module, above, node)
         is_added = isinstance(above, ast.AugAssign) and above.value is node
         return None if is_added or isinstance(above, _SAMPLES) else above
+
+    def _gathers(self, module: Module, index: ast.expr) -> bool:
+        """Whether an index is a list, an array or a mask: what is gathered by it is in memory of its own."""
+        if isinstance(index, (ast.List, ast.Compare)):
+            return True
+        array = self._arrays.array(module, index) if isinstance(index, (ast.Name, ast.Call)) else None
+        made = library_names(self._flow.values(index.func)) if isinstance(index, ast.Call) else frozenset()
+        return (array is not None and array.has_axes) or made == {"torch.randperm"}
 
     def _of_attribute(self, module: Module, node: ast.Attribute) -> ast.AST | None:
         call = module.parent(node)
