@@ -897,7 +897,7 @@ LEFT = {
         ("s = 0.0", "s += loss.item()\nstart = time.time()", "return s"),
         (
             "start = ",
-            "the loop reads a clock, which shows how long the device took as long as the host waits ({})",
+            "the loop reads a clock, which shows how long the device took as long as the host waits ({}): read it every so many iterations, below what these print of the device",
         ),
     ),
 }
@@ -934,7 +934,7 @@ def test_a_clock_that_is_read_after_the_device_is_waited_for_shows_the_same(seld
         check_leaves(
             DeferSync,
             code,
-            f"the loop reads a clock, which shows how long the device took as long as the host waits ({at})",
+            f"the loop reads a clock, which shows how long the device took as long as the host waits ({at}): read it below what is printed there of the device",
         )
     else:
         after = code.replace("s += loss.item()", "s += loss.detach().double()")
@@ -1176,7 +1176,7 @@ def test_a_number_that_few_passes_use_is_read_there(inside: str, rewritten: str)
 SUNK_LEFT = {
     "a clock above it": (
         "now = time.time()\nlast = loss.item()\nif i % 3 == 0:\n    print(last, now)",
-        "the loop reads a clock, which shows how long the device took as long as the host waits (line {})",
+        "the loop reads a clock, which shows how long the device took as long as the host waits (line {}): read it every so many iterations, below what these print of the device",
         "now = ",
     ),
     "each pass waits for something else": (

@@ -198,7 +198,7 @@ LEFT = {
     ),
     "each pass reads a clock": (
         "import time\n" + TOLD + "end = time.time()\n" + seldom("print(m)"),
-        "the loop reads a clock, which shows how long the device took as long as the host waits (line 42)",
+        "the loop reads a clock, which shows how long the device took as long as the host waits (line 42): read it every so many iterations, below what these print of the device",
     ),
     "its name ends": (
         TOLD + seldom("print(m)", "del m", "m = Meter()"),

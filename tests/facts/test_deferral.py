@@ -300,17 +300,23 @@ SHOWN = "print(loss.item())"
         pytest.param(("print(s)", CLOCK), ["s: floats"], id="after the sum"),
         pytest.param(
             (CLOCK, SHOWN),
-            ["the loop reads a clock, which shows how long the device took as long as the host waits (line 15)"],
+            [
+                "the loop reads a clock, which shows how long the device took as long as the host waits (line 15): read it below what is printed there of the device"
+            ],
             id="before a loss that is shown",
         ),
         pytest.param(
             ("print(i)", CLOCK),
-            ["the loop reads a clock, which shows how long the device took as long as the host waits (line 16)"],
+            [
+                "the loop reads a clock, which shows how long the device took as long as the host waits (line 16): read it below what is printed there of the device"
+            ],
             id="after nothing of the device",
         ),
         pytest.param(
             (f"if args.show:\n        {SHOWN}", CLOCK),
-            ["the loop reads a clock, which shows how long the device took as long as the host waits (line 17)"],
+            [
+                "the loop reads a clock, which shows how long the device took as long as the host waits (line 17): read it below what is printed there of the device"
+            ],
             id="after a loss that may be shown",
         ),
     ],

@@ -132,8 +132,36 @@ def test_what_is_returned_is_computed_once() -> None:
     assert rare_suite(known.module, loop, call) == loop.body
 
 
-def test_clocks() -> None:
-    known = script(HEAD + "for a in A:\n    model(a)\n    start = time.perf_counter()\n    a.time()\n")
+TIMER = """\
+def now():
+    return time.time()
+class Timer:
+    def tick(self):
+        self.at = now()
+def timed(batches):
+    for x in batches:
+        print(now())
+        yield x
+def made(batches):
+    print(now())
+    return batches
+timer = Timer()
+"""
+
+
+@pytest.mark.parametrize(
+    ("over", "inside", "expected"),
+    [
+        pytest.param("A", "start = time.perf_counter()\n    a.time()", ["time.perf_counter()"], id="itself"),
+        pytest.param("A", "timer.tick()", ["timer.tick()"], id="by a function"),
+        pytest.param("A", "if a % 9 == 0:\n        timer.tick()", [], id="few passes call that"),
+        pytest.param("A", "if a % 9 == 0:\n        time.time()", ["time.time()"], id="few passes read it"),
+        pytest.param("timed(A)", "step(a)", ["timed(A)"], id="what it goes through does"),
+        pytest.param("made(A)", "step(a)", [], id="once"),
+    ],
+)
+def test_clocks(over: str, inside: str, expected: list[str]) -> None:
+    known = script(f"{HEAD}{TIMER}for a in {over}:\n    model(a)\n    {inside}\n")
     loop = known.module.nodes(ast.For)[-1]
 
-    assert [ast.unparse(each) for each in clocks(known.flow, loop)] == ["time.perf_counter()"]
+    assert [ast.unparse(each) for each in clocks(known.flow, loop)] == expected

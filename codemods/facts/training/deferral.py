@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
 _METERING = frozenset({"update", "add"})
 _METER = "give it the tensor, detached, and make a number of its average where that is shown"
+_CLOCK = "read it every so many iterations, below what these print of the device"
+_CLOCK_THERE = "read it below what is printed there of the device"
 _NUMBERS = "keep the tensor, detached, and make numbers of all of them after the loop"
 _COMPILERS = frozenset({"compile", "script", "jit"})
 
@@ -492,9 +494,11 @@ class _Iteration:
             )
             if not is_waited and not (suite is not None and self._reads_before(clock, suite)):
                 text = (
-                    f"the loop reads a clock, which shows how long the device took as long as the host waits ({HERE})"
+                    f"the loop reads a clock, which shows how long the device took as long as the host waits ({HERE}):"
                 )
-                return Reason("times-steps", text, (at(self._module, clock),))
+                return Reason(
+                    "times-steps", text, (at(self._module, clock),), _CLOCK if suite is None else _CLOCK_THERE
+                )
         return None
 
     def _reads_before(self, clock: ast.Call, suite: Sequence[ast.stmt]) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import scope_of
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import FUNCTIONS, LOOPS, kept, lasting, walk
-from codemods.facts.loops import repeats
+from codemods.facts.loops import module_of, repeats
 from codemods.facts.reach import is_model_call, own
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.library.kinds import Kind, computes_loss, may
@@ -172,7 +173,20 @@ def _counter(loop: Loop) -> str | None:
 
 
 def clocks(flow: Flow, loop: Loop) -> Iterator[ast.Call]:
-    """Where a loop reads a clock itself."""
+    """Where a loop reads a clock: itself, or in each of its passes by a function of the project, such as a timer's."""
+    once = set(walk(loop.iter)) if isinstance(loop, ast.For) else set()
     for call in own(loop, ast.Call):
         if any(each.name in CLOCKS for each in flow.values(call.func)):
             yield call
+        elif rare_suite(module_of(flow, loop), loop, call) is None:
+            called = called_functions(flow, call)
+            # What a loop goes through is called once, and a generator goes on in each pass.
+            if any(_reads_clock(flow, each) for each in called if call not in once or scope_of(each).yields):
+                yield call
+
+
+@lasting
+def _reads_clock(flow: Flow, function: Callee) -> bool:
+    """Whether a function reads a clock, itself or by others."""
+    everything = closure([function], lambda each: _called_by(flow, [each]))
+    return any(value.name in CLOCKS for each in everything for call in _calls(each) for value in flow.values(call.func))
