@@ -38,6 +38,28 @@ SHARED = {
     "its class has a weight": ("class Meter:", "class Meter:\n    weight = 1", False),
     "it reads what it was given": ("self.name = name", "self.name = name\n        self.count = options.count", False),
     "it is computed of what it was given": ("self.sum, self.count = 0.0, 0", "self.sum, self.count = start()", False),
+    "processes have their numbers added": (
+        "    @property",
+        "    def join(self):\n        self.sum, self.count = gathered(self.sum, self.count).tolist()\n"
+        "        self.sum = self.sum / -self.count\n    @property",
+        True,
+    ),
+    "processes have each number added": (
+        "    @property",
+        "    def join(self):\n        t = gathered(self.sum, self.count)\n        t = t.tolist()\n"
+        "        self.sum, self.count = t[0], int(t[1])\n    @property",
+        True,
+    ),
+    "a method computes with what is not known": (
+        "    @property",
+        "    def join(self):\n        self.sum = self.sum * self.name\n    @property",
+        False,
+    ),
+    "a method takes what is not known": (
+        "    @property",
+        "    def join(self):\n        t = gathered(self.sum, self.count)\n        self.sum = t[0]\n    @property",
+        False,
+    ),
     "it is a property that is set": ("@property", "@mean.setter", False),
     "a parent": ("class Meter:", "class Meter(Base):", False),
 }
@@ -76,7 +98,15 @@ def test_what_it_starts_from(made: str, expected: bool) -> None:  # noqa: FBT001
 
 @pytest.mark.parametrize(
     ("start", "expected"),
-    [("0", False), ("'a'", False), ("[]", True), ("{}", True), ("0, 0", False), ("[x for x in y]", True)],
+    [
+        ("0", False),
+        ("'a'", False),
+        ("[]", True),
+        ("{}", True),
+        ("0, 0", False),
+        ("[x for x in y]", True),
+        ("torch.tensor([0, 1]).sum()", False),
+    ],
 )
 def test_what_a_name_may_hold_of_it(start: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
     (class_,) = ast.parse(f"class Meter:\n    def __init__(self):\n        self.all = {start}\n").body

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import is_pythons_own
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import FUNCTIONS, last_name, walk
 from codemods.dataflow.values import Class
 from codemods.facts.reach import own
+from codemods.facts.reaching import reaching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,8 @@ _ACTING = (
 )
 _SHOW = frozenset({"print", "str", "repr", "format", "float", "int", "round"})
 _NUMBERS = frozenset({"float", "int", "bool", "str"})
+_COPYING = frozenset({"tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "array", "join"})
+"""What makes a tensor, an array or a text of the list that it is given."""
 _CONTAINERS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 
 
@@ -46,7 +50,7 @@ def class_of_plain_meter(flow: Flow, making: ast.expr, telling: ast.FunctionDef)
         return None
     mine = {each.attr for each in _own_attributes(telling)} - {each.name for each in methods}
     plain = _constants(flow, methods, making)
-    return class_ if all(_starts_plain(methods, telling, each, plain) for each in mine) else None
+    return class_ if _Attributes(methods, telling, plain, mine).are_plain else None
 
 
 def class_alone(flow: Flow, making: ast.expr) -> ast.ClassDef | None:
@@ -68,7 +72,9 @@ def _constants(flow: Flow, methods: list[ast.FunctionDef], making: ast.expr) -> 
 
 def holds_containers(class_: ast.ClassDef) -> bool:
     """Whether an attribute may be a list or the like, which a name may go on to hold while it changes."""
-    return any(isinstance(each, _CONTAINERS) for each in walk(class_))
+    calls = (each for each in walk(class_) if isinstance(each, ast.Call) and last_name(each.func) in _COPYING)
+    copied = {given for each in calls for given in each.args}
+    return any(isinstance(each, _CONTAINERS) and each not in copied for each in walk(class_))
 
 
 def is_method(class_: ast.ClassDef, name: str) -> bool:
@@ -192,27 +198,67 @@ def may_leave(module: Module, methods: list[ast.FunctionDef], method: ast.Functi
     return False
 
 
-def _starts_plain(
-    methods: list[ast.FunctionDef], telling: ast.FunctionDef, name: str, constants: frozenset[str]
-) -> bool:
-    """Whether an attribute is a number or an empty container that the other methods write, and at least one does."""
-    found = []
-    for method in methods:
-        if method is telling:
-            continue
-        given = constants if method.name == "__init__" else frozenset()
-        for statement in walk(method):
-            match statement:
-                case ast.Assign(targets, value):
-                    pairs = [pair for target in targets for pair in _pairs(target, value)]
-                case ast.AugAssign(target, _, value) | ast.AnnAssign(target, _, ast.expr() as value):
-                    pairs = [(target, value)]
-                case ast.For(target) | ast.NamedExpr(target):
-                    pairs = [(target, None)]
-                case _:
-                    continue
-            found += [_is_plain(one, given) for target, one in pairs if _is_attribute(target, name)]
-    return bool(found) and all(found)
+@dataclass(frozen=True, eq=False)
+class _Attributes:
+    """What the methods of a class give the attributes that one of them, which tells it something, reads or changes."""
+
+    methods: list[ast.FunctionDef]
+    telling: ast.FunctionDef
+    constants: frozenset[str]
+    """The parameters of the constructor that are given numbers or texts."""
+    names: set[str]
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether each is a number or an empty container that the other methods write, and at least one does."""
+        found: dict[str, list[bool]] = {each: [] for each in self.names}
+        for method in self.methods:
+            if method is not self.telling:
+                for target, value in _given(method):
+                    for name in {each.attr for each in walk(target) if isinstance(each, ast.Attribute)} & self.names:
+                        found[name].append(self._is_plain(method, value))
+        return all(each and all(each) for each in found.values())
+
+    def _is_plain(self, method: ast.FunctionDef, value: ast.expr | None) -> bool:
+        """Whether it is a number, a text or a new container of such, or what the constructor is given, which is one."""
+        match value:
+            case ast.Constant():
+                return True
+            case ast.Name(name):
+                return name in self.constants and method.name == "__init__"
+            case ast.UnaryOp(_, operand):
+                return self._is_computed(method, operand)
+            case ast.BinOp(left, _, right):
+                return self._is_computed(method, left) and self._is_computed(method, right)
+            case ast.Call(ast.Name(name), [_], []):
+                return name in _NUMBERS
+            case ast.Subscript(ast.Name() as numbers, ast.Constant(int())):
+                made = reaching(method).given(numbers)
+                return bool(made) and all(map(_is_list_of_numbers, made or ()))
+            case ast.List(elts) | ast.Tuple(elts):
+                return all(self._is_plain(method, each) for each in elts)
+            case ast.Dict([], []):
+                return True
+        return value is not None and _is_list_of_numbers(value)
+
+    def _is_computed(self, method: ast.FunctionDef, value: ast.expr) -> bool:
+        """Whether it is so of what is computed with: also one of these attributes."""
+        match value:
+            case ast.Attribute(ast.Name(me), name):
+                return me == me_of(method) and name in self.names
+        return self._is_plain(method, value)
+
+
+def _given(method: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """What a method gives names and attributes, and what that is, where it is known."""
+    for statement in walk(method):
+        match statement:
+            case ast.Assign(targets, value):
+                yield from (pair for target in targets for pair in _pairs(target, value))
+            case ast.AugAssign(target, _, value) | ast.AnnAssign(target, _, ast.expr() as value):
+                yield target, value
+            case ast.For(target) | ast.NamedExpr(target):
+                yield target, None
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr | None]]:
@@ -222,26 +268,12 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
     elif isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
         yield from zip(target.elts, value.elts, strict=True)
     else:
-        yield from ((each, None) for each in target.elts)
+        yield from ((each, value if _is_list_of_numbers(value) else None) for each in target.elts)
 
 
-def _is_attribute(target: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr == name for each in walk(target))
-
-
-def _is_plain(value: ast.expr | None, given: frozenset[str]) -> bool:
-    """Whether it is a number, a text or a new container of such, or what the constructor is given, which is one."""
-    match value:
-        case ast.Constant():
-            return True
-        case ast.Name(name):
-            return name in given
-        case ast.UnaryOp(_, operand):
-            return _is_plain(operand, frozenset())
-        case ast.Call(ast.Name(name), [ast.Constant()], []):
-            return name in _NUMBERS
-        case ast.List(elts) | ast.Tuple(elts):
-            return all(_is_plain(each, given) for each in elts)
-        case ast.Dict([], []):
+def _is_list_of_numbers(node: ast.expr) -> bool:
+    """``totals.tolist()``, or one number of that."""
+    match node:
+        case ast.Call(ast.Attribute(attr="tolist" | "item"), [], []):
             return True
     return False
