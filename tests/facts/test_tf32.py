@@ -95,7 +95,10 @@ def test_a_module_that_an_option_names_may_compute_distances(option: str, code: 
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        pytest.param("nn.Linear(1, 2)", True, id="linear layers"),
+        pytest.param("nn.Linear(8, 2)", True, id="linear layers"),
+        pytest.param("nn.Linear(8, out_features=1)", False, id="weights of one row"),
+        pytest.param("nn.Linear(1, 8)", False, id="weights of one column"),
+        pytest.param("nn.Sequential(nn.LSTM(4, 8), nn.Linear(8, 1))", False, id="a head for one number"),
         pytest.param("nn.MultiheadAttention(8, 2)", True, id="attention"),
         pytest.param("nn.GRUCell(1, 2)", True, id="recurrent cells"),
         pytest.param("nn.Conv2d(1, 2, 3)", False, id="convolutions"),

@@ -13,6 +13,7 @@ from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.devices.devices import branches, for_cuda
 from codemods.facts.loops import module_of
+from codemods.facts.models.applied import whole_number
 from codemods.facts.models.layers import FUNCTIONAL_CONVOLUTIONS, Model
 from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.coordinates import sampled
@@ -239,7 +240,7 @@ def multiplies(script: Script, model: Value) -> bool:
         if isinstance(layer, Made) and package == "torch.nn":
             if name.startswith(_ATTENTION):
                 return True
-            linear += name in _LINEAR
+            linear += name in _LINEAR and not _is_vector(layer)
             convolved += "Conv" in name
         elif isinstance(layer, Made) and kind(script.flow, layer) is Kind.MODEL and not package.startswith("torch.nn"):
             if package.partition(".")[0] not in _OWN_PACKAGES or name.startswith(_TRANSFORMERS):
@@ -252,6 +253,14 @@ def multiplies(script: Script, model: Value) -> bool:
             linear += _calls(script, class_, _FUNCTIONAL_LINEAR)
             convolved += _calls(script, class_, FUNCTIONAL_CONVOLUTIONS)
     return linear > _LAST_LAYERS * convolved
+
+
+def _is_vector(layer: Made) -> bool:
+    """Whether the weights of a linear layer are one row or one column, as those of a head for one number are."""
+    if layer.name != "torch.nn.Linear" or not isinstance(layer.site, ast.Call):
+        return False
+    sizes = (argument_of(layer.site, each, at) for at, each in enumerate(("in_features", "out_features")))
+    return any(whole_number(each) == 1 for each in sizes)
 
 
 def _returns_words(script: Script, layers: Iterable[Value]) -> bool:
