@@ -62,7 +62,8 @@ class DeviceCtor(Codemod):
         ``Tensor(np.ones(shape))`` is filled in float64, cast and copied, where ``Tensor`` is
         ``torch.cuda.FloatTensor if cuda else torch.FloatTensor``. It becomes ``torch.ones(shape, device=x.device)``,
         where a statement above takes a batch to the same type: ``x = batch.type(Tensor)``. Tensors of NumPy's zeros and
-        ones that are copied with ``to(device)`` are filled there as well.
+        ones that are copied with ``to(device)`` are filled there as well. The identity that a spatial transformer adds,
+        ``torch.from_numpy(np.eye(k).flatten().astype(np.float32))``, is ``torch.eye(k, device=x.device).flatten()``.
 
         ``torch.tensor(0.5).to(device)`` becomes ``torch.full((), 0.5, device=device)``, which copies nothing, and
         ``torch.LongTensor([start] * x.size(0)).to(device)`` likewise. So does ``torch.tensor(i / n).to(device)``, where
@@ -355,7 +356,9 @@ def _of_number(module: Module, maker: ast.Call, fill: NumberFill, device: str) -
     dtype = "" if fill.number_format is None else f", dtype={fill.number_format}"
     if fill.dtype is not None:
         dtype, holes = ", dtype={dtype}", [*holes, ("dtype", fill.dtype)]
-    return Replace(module, maker, f"{fill.function}({shape}{value}{dtype}, device={_escaped(device)})", tuple(holes))
+    row = ".flatten()" if fill.is_row else ""
+    filling = f"{fill.function}({shape}{value}{dtype}, device={_escaped(device)}){row}"
+    return Replace(module, maker, filling, tuple(holes))
 
 
 def _of_legacy(module: Module, legacy: LegacyFill, device: str) -> Edit:

@@ -714,6 +714,15 @@ LATER = {
         "    row = Variable(row)\n"
         "    lengths = x[:, 0].unsqueeze(1).expand_as(row)\n    y = (row < lengths).float()\n",
     ),
+    "an identity of NumPy's": (
+        "    y = Variable(torch.from_numpy(np.array([1, 0, 0, 1]).astype(np.float32))).view(1, 4).repeat(\n"
+        "        8, 1)\n    if x.is_cuda:\n        y = y.cuda()\n",
+        "    y = Variable(torch.eye(2, device=x.device)).view(1, 4).repeat(\n        8, 1)\n",
+    ),
+    "an identity in a row": (
+        "    y = torch.from_numpy(np.eye(self.k).flatten().astype(np.float32))\n    if x.is_cuda:\n        y = y.cuda()\n",
+        "    y = torch.eye(self.k, device=x.device).flatten()\n",
+    ),
     "other statements stay under the condition": (
         "    y = torch.zeros(2)\n    if x.is_cuda:\n        print(x)\n        y = y.cuda()\n",
         "    y = torch.zeros(2, device=x.device)\n    if x.is_cuda:\n        print(x)\n",
@@ -724,10 +733,15 @@ LATER = {
 def in_a_pass(body: str) -> str:
     """A script whose model runs the statements for each batch."""
     net = (
-        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(4, 1)\n\n"
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(4, 1)\n"
+        "        self.k = 4\n\n"
         f"    def forward(self, x):\n{textwrap.indent(body, '    ')}        return self.a(x) + y.sum()\n\n\ndevice ="
     )
-    return HEAD.replace("model = nn.Linear(4, 1)", "model = Net()").replace("device =", net, 1)
+    return (
+        HEAD.replace("import torch", "import numpy as np\nimport torch", 1)
+        .replace("model = nn.Linear(4, 1)", "model = Net()")
+        .replace("device =", net, 1)
+    )
 
 
 @pytest.mark.parametrize(("before", "after"), LATER.values(), ids=LATER)

@@ -1,4 +1,4 @@
-"""Which tensors are made of one number, so that they could be filled with it: ``torch.tensor([0.5])``?
+"""Which tensors are made of one number, so that they could be filled: ``torch.tensor([0.5])``? Of identities, too.
 
 To fill one on a device copies nothing there, as ``torch.tensor([0.5], device=device)`` does.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Literal, Plain, library_names
+from codemods.facts.devices.identities import identity
 from codemods.facts.devices.own_numbers import is_counted, is_size
 from codemods.facts.loops import module_of
 from codemods.library.fills import is_legacy, is_of_numbers
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _BY_VALUE: Mapping[object, str] = {0: "torch.zeros", 1: "torch.ones"}
 _SINGLE = "float32"
+_FROM_ARRAY = "torch.from_numpy"
 _KEYWORDS = frozenset({"dtype", "requires_grad"})
 
 
@@ -32,7 +34,7 @@ class NumberFill:
     """How else the tensor is made."""
 
     function: str | None
-    """How the script writes ``torch.zeros``, ``torch.ones`` or ``torch.full``; None where it cannot."""
+    """How the script writes ``torch.zeros``, ``torch.ones``, ``torch.eye`` or ``torch.full``; None where it cannot."""
     sizes: tuple[ast.expr, ...]
     value: ast.expr | None
     """What ``torch.full`` fills it with."""
@@ -40,6 +42,8 @@ class NumberFill:
     """How the script writes the number format of a legacy constructor, where it has to be said."""
     dtype: ast.expr | None
     """The number format that it is given."""
+    is_row: bool = False
+    """Whether the numbers of the matrix that is made are in one row."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +54,35 @@ class _Contents:
 
 
 def number_fill(script: Script, name: str, maker: ast.Call) -> NumberFill | None:
-    """How else a tensor is made whose elements are one number, written once or several times; None for others.
+    """How else a tensor is made whose elements are one number, written once or several times, or of an identity matrix.
+
+    None for others.
 
     Args:
         script: The script.
         name: The qualified name of the constructor.
         maker: Its call.
     """
+    if name == _FROM_ARRAY:
+        return _of_identity(script, maker)
     if len(maker.args) != 1 or not (is_of_numbers(name) or is_legacy(name)):
         return None
     contents = _contents(script, maker.args[0])
     if contents is None:
         return None
     return _of_legacy(script, name, maker, contents) if is_legacy(name) else _of_numbers(script, maker, contents)
+
+
+def _of_identity(script: Script, maker: ast.Call) -> NumberFill | None:
+    """Of ``torch.from_numpy``, of an identity matrix of float32."""
+    found = identity(script, maker)
+    if found is None or script.default_device:
+        return None
+    number_format = _spelled(script, f"torch.{_SINGLE}", maker) if script.default_format else None
+    if script.default_format and number_format is None:
+        return None
+    size, is_row = found
+    return NumberFill(_spelled(script, "torch.eye", maker), (size,), None, number_format, None, is_row)
 
 
 def _of_numbers(script: Script, maker: ast.Call, contents: _Contents) -> NumberFill | None:
