@@ -103,6 +103,8 @@ _WITHOUT_PARAMETERS = frozenset(
 )
 _DISTANCES = frozenset({"CosineSimilarity", "PairwiseDistance"})
 _CONTAINERS = frozenset({"Sequential", "ModuleList"})
+USED_IN_PART = frozenset({"torch.nn.AdaptiveLogSoftmaxWithLoss"})
+"""Layers of whose parameters only some take part in a call: those that its targets need."""
 _RECURRENT = frozenset(
     {f"torch.nn.{name}" for name in ("RNN", "LSTM", "GRU", "RNNBase")}
     | {f"torch.{package}{name}" for package in ("", "_VF.") for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}

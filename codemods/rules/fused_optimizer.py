@@ -20,6 +20,7 @@ from codemods.facts.training.fusing import (
     why_never_stepped,
     why_not_fused,
 )
+from codemods.facts.training.late_gradients import why_late
 from codemods.facts.training.momentum import keeps_momentum, why_unset_beside
 from codemods.facts.training.resuming import loads
 from codemods.library.fused import FORMS, FUSED, MOVES_COUNTS, TAKES_THE_HOST
@@ -57,8 +58,10 @@ class FusedOptimizer(Codemod):
         left, and where the weights may lie in ``channels_last``, as what a checkpoint holds does not. Its state is
         used, parameters are added later, gradients may be sparse or parameters complex. It is an ``SGD`` with momentum
         and there is a gradient scaler, be it that of ``amp``: if that skips the first step, PyTorch goes on with
-        momentum from memory that was never set. It steps fewer tensors than it takes to gain, or never steps.
-        ``RMSprop`` and the others have no fused form on CUDA, and nothing is said of them.
+        momentum from memory that was never set. It is one, and some parameters may get gradients later than others,
+        where PyTorch fails: they are unfrozen later, or layers are reached by some calls of ``forward`` only. It steps
+        fewer tensors than it takes to gain, or never steps. ``RMSprop`` and the others have no fused form on CUDA, and
+        nothing is said of them.
 
     Results:
         On an H100, ``SGD`` gave the same bits in 20 steps, with momentum, decay and Nesterov's, too. ``Adam`` and
@@ -78,12 +81,13 @@ class FusedOptimizer(Codemod):
     phases = frozenset({Phase.OPTIMIZER})
     causes = words(
         """
-        captured checkpoint-loaded framework gradients-read momentum-unset moved-later never-pays-back no-cuda no-name
-        not-fusible nothing-to-gain optimizer-state-used other-accelerator other-precision script-decides
-        unknown-arguments unknown-device unknown-model unknown-optimizer
+        captured checkpoint-loaded framework gradients-read late-gradients momentum-unset moved-later never-pays-back
+        no-cuda no-name not-fusible nothing-to-gain optimizer-state-used other-accelerator other-precision
+        script-decides unknown-arguments unknown-device unknown-model unknown-optimizer
         """
     )
     failures = (
+        r"expected Tensor as element \d+ in argument 2, but got NoneType",
         r"`?fused=True`? requires",
         r"_fused_\w+` does not support",
         r"Expected grad_scale and found_inf to be None",
@@ -213,13 +217,16 @@ for epoch in range(10):
         in_vain = worth(script).why_fused_in_vain(found.models) if self.is_weighed else None
         in_vain = why_never_stepped(script, made) or in_vain
         in_vain = in_vain or (why_loaded(script, made) if found.is_moved_later else None)
+        momentum = [each for each in several if keeps_momentum(script, each.value)]
+        late = (why_late(script, each, found.models) for each in momentum)
+        in_vain = in_vain or next((each for each in late if each is not None), None)
         if in_vain is not None:
             return self.left(module, call, in_vain)
         forms = [FUSED[each] for each in names]
         # In 16 bits, the fused form rounds once where the other rounds after each operation.
         is_plain = not may_be_scaled(script) and other_precision(script) is None
         is_exact = is_plain and all(each.is_exact for each in forms)
-        may_be_unset = self.choices.amp != "bf16" and any(keeps_momentum(script, each.value) for each in several)
+        may_be_unset = self.choices.amp != "bf16" and bool(momentum)
         return self.rewrites(
             module,
             call,

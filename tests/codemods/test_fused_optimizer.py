@@ -552,6 +552,13 @@ LEFT = {
         + "optimizer = optim.Adam(model.parameters(), **options)\n",
         "the arguments come through * or **, and may choose how it steps",
     ),
+    "its parameters are thawed later": (
+        MODEL + "model.requires_grad_(False)\noptimizer = optim.SGD(model.parameters(), 0.1, momentum=0.9)\n"
+        "for epoch in range(10):\n    model.requires_grad_(epoch > 5)\n",
+        "gradients of its parameters may be asked for later (line 10), and a fused SGD with momentum fails at a first"
+        " gradient that comes later than others; parameters that come later need a group of their own: then add"
+        " fused=True by hand",
+    ),
     "a scaler may leave its momentum unset": (
         MODEL + "scaler = torch.amp.GradScaler()\noptimizer = optim.SGD(model.parameters(), 0.1, momentum=0.9)\n",
         "the gradient scaler (line 7) may skip the first step, after which a fused SGD takes its momentum from memory"
@@ -594,6 +601,16 @@ LEFT = {
 @pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT)
 def test_it_is_left(code: str, because: str) -> None:
     left(code, because)
+
+
+@pytest.mark.parametrize("optimizer", ["Adam(model.parameters())", "SGD(model.parameters(), 0.1)"])
+def test_late_gradients_are_no_reason_where_there_is_no_momentum(optimizer: str) -> None:
+    later = "for epoch in range(10):\n    model.requires_grad_(epoch > 5)\n"
+
+    check(
+        MODEL + f"optimizer = optim.{optimizer}\n" + later,
+        MODEL + f"optimizer = optim.{optimizer[:-1]}, fused=True)\n" + later,
+    )
 
 
 def test_accelerate_moves_the_model_later() -> None:
