@@ -762,6 +762,14 @@ def test_what_is_drawn_stays_under_the_condition() -> None:
 
 
 NEXT = {
+    "a row that is only compared": (
+        "    ids = torch.arange(0, 4).unsqueeze(0).expand(8, -1).to(device)\n    y = ids >= x[:, :1].sum(1).unsqueeze(1)\n",
+        "    ids = torch.arange(0, 4, device=device).unsqueeze(0).expand(8, -1)\n    y = ids >= x[:, :1].sum(1).unsqueeze(1)\n",
+    ),
+    "a row that is copied below, and only compared": (
+        "    ids = torch.arange(0, 4).unsqueeze(0).expand(8, -1)\n    ids = ids.to(device)\n    y = ids >= x[:, 0][:, None]\n",
+        "    ids = torch.arange(0, 4, device=device).unsqueeze(0).expand(8, -1)\n    y = ids >= x[:, 0][:, None]\n",
+    ),
     "directly below": ("    y = torch.zeros(2)\n    y = y.to(device)\n", "    y = torch.zeros(2, device=device)\n"),
     "a mask that is made in steps": (
         "    y = torch.triu(torch.ones(8, 8), diagonal=1).bool()\n    y = y.to(x.device)  # beside it\n",

@@ -23,7 +23,7 @@ from codemods.dataflow.values import (
 )
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.devices.handings import Handing, handings
-from codemods.facts.devices.later_moves import later_move, next_move, why_other_device
+from codemods.facts.devices.later_moves import is_only_compared, later_move, next_move, why_other_device
 from codemods.facts.devices.legacy_fills import legacy_fill
 from codemods.facts.devices.named_moves import named_moves
 from codemods.facts.devices.number_fills import number_fill
@@ -183,7 +183,8 @@ def _filled(script: Script, transfer: Transfer, origin: _Origin, copying: set[as
     of_item = why_item(script, module, call)
     if _is_there(script, transfer, maker) or not (of_item is not None or runs_often(script, module, call)):
         return None
-    shares = later is not None and later.is_only_compared
+    is_named = origin.by_name is not None or isinstance(transfer, Handing)
+    shares = later.is_only_compared if later is not None else not is_named and is_only_compared(transfer)
     why_not = of_item or _why_not(script, transfer, name, [each for each in steps if not (shares and _shares(each))])
     if later is not None:
         why_not = why_not or why_other_device(script.flow, transfer)

@@ -169,8 +169,17 @@ def _count(node: ast.AST, name: str) -> int:
     return sum(is_name(each, name) for each in walk(node))
 
 
-def _is_only_compared(module: Module, condition: ast.If, name: str) -> bool:
-    """Whether all that reads a name below the ``if`` compares it with a column, or asks for its size."""
+def is_only_compared(transfer: Transfer) -> bool:
+    """Whether the copy gets a name that is only compared with a column below, so that its elements may share memory."""
+    statement = transfer.module.parent(transfer.call)
+    match statement:
+        case ast.Assign([ast.Name(name)], value) if value is transfer.call:
+            return _is_only_compared(transfer.module, statement, name)
+    return False
+
+
+def _is_only_compared(module: Module, condition: ast.stmt, name: str) -> bool:
+    """Whether all that reads a name below the statement compares it with a column, or asks for its size."""
     function = module.function(condition)
     in_loop = any(isinstance(each, LOOPS) for each in module.ancestors(condition))
     if function is None or in_loop or not _only_seen_here(module, condition, name, ast.Name(name)):
@@ -212,7 +221,7 @@ def _is_column(module: Module, node: ast.expr) -> bool:
     return False
 
 
-def _only_seen_here(module: Module, condition: ast.If, name: str, other: ast.expr) -> bool:
+def _only_seen_here(module: Module, condition: ast.stmt, name: str, other: ast.expr) -> bool:
     """Whether no other code can read the one name, or bind the other: what is called between might do so."""
     function = module.function(condition)
     if function is None or not isinstance(other, ast.Name):
