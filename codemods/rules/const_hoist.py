@@ -36,9 +36,10 @@ class ConstHoist(Codemod):
     When it is left:
         A model, a method of the project or a list is given the tensor, and may write to it or keep it. It stands under
         an ``if`` or ``with`` in the loop, or its name is given other values, too. Gradients are asked for of it. A
-        model makes it in its constructor, and copies it to the device in each forward pass: as a buffer it would move
-        with the model. Nothing is said of what is not the same each time: of labels as long as the batch, of tensors
-        that are written to or added to, of copies of arrays that other code may write to, of random numbers.
+        model makes it in its constructor, and copies it to the device in each forward pass, or indexes by an array that
+        it made there: as a buffer it would move with the model. Nothing is said of what is not the same each time: of
+        labels as long as the batch, of tensors that are written to or added to, of copies of arrays that other code may
+        write to, of random numbers.
 
     Results:
         The same values, bit for bit. The memory of the tensor is kept from one iteration to the next.
@@ -109,5 +110,6 @@ for x in torch.randn(10, 8, 4):
             yield self.rewrites(each.module, each.statement, _MESSAGE, *moves)
         for copy in constant_copies(script):
             text = f"each forward pass copies '{copy.name}' to the device, which the constructor made ({HERE}):"
-            remedy = f"give it to register_buffer({copy.name!r}, …, persistent=False) there, and move the model"
+            given = "a tensor of the array" if copy.is_array else "it"
+            remedy = f"give {given} to register_buffer({copy.name!r}, …, persistent=False) there, and move the model"
             yield self.left(copy.module, copy.call, Reason("made-in-loop", text, (at(copy.module, copy.made),), remedy))

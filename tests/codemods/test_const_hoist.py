@@ -401,3 +401,32 @@ for x in torch.randn(10, 8, 4):
         "each forward pass copies 'by' to the device, which the constructor made (line 8): give it to"
         " register_buffer('by', …, persistent=False) there, and move the model",
     )
+
+
+def test_so_had_the_array_that_each_pass_indexes_by() -> None:
+    code = """\
+import numpy as np
+import torch
+from torch import nn
+
+
+class Turn(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.order = np.random.permutation(width)
+
+    def forward(self, x):
+        return x[:, self.order]
+
+
+model = nn.Sequential(nn.Linear(4, 4), Turn(4)).cuda()
+for x in torch.randn(10, 8, 4):
+    model(x.cuda()).mean().backward()
+"""
+
+    check_leaves(
+        ConstHoist,
+        code,
+        "each forward pass copies 'order' to the device, which the constructor made (line 9): give a tensor of the array"
+        " to register_buffer('order', …, persistent=False) there, and move the model",
+    )

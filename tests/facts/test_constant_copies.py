@@ -77,3 +77,49 @@ def test_each_pass_copies_what_the_constructor_made(copy: str) -> None:
 def test_there_is_no_such_copy(old: str, new: str) -> None:
     assert old in NET
     assert found(NET.replace(old, new)) == []
+
+
+INDEX = """
+import numpy as np
+import torch
+from torch import nn
+
+
+class Turn(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.order = np.argsort(np.arange(width)[::-1])
+
+    def forward(self, x, weight=None):
+        return x[:, self.order]
+
+
+net = nn.Sequential(nn.Linear(4, 4), Turn(4)).cuda()
+for x in torch.randn(10, 9, 4):
+    net(x.cuda()).sum().backward()
+"""
+
+
+def test_an_array_is_copied_as_an_index() -> None:
+    (copy,) = constant_copies(script(INDEX))
+
+    assert (copy.name, copy.call.lineno, copy.made.lineno, copy.is_array) == ("order", 13, 10, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("np.argsort(np.arange(width)[::-1])", "torch.arange(width)", id="a tensor"),
+        pytest.param("np.argsort(np.arange(width)[::-1])", "width - 1", id="a number"),
+        pytest.param("return x[:, self.order]", "x[:, self.order] = 0", id="written to"),
+        pytest.param("return x[:, self.order]", "return np.ones((4, 4))[:, self.order]", id="of an array"),
+        pytest.param("return x", "self.order = self.order[::-1]\n        return x", id="it changes"),
+        pytest.param(").cuda()\n", ")\n", id="on the host"),
+    ],
+)
+def test_what_is_no_such_index(old: str, new: str) -> None:
+    assert old in INDEX
+
+    assert [
+        *constant_copies(script(INDEX.replace(old, new).replace("x.cuda()", "x" if "cuda" in old else "x.cuda()")))
+    ] == []

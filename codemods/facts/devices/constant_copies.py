@@ -1,4 +1,7 @@
-"""What a model makes once in its constructor, on the host, and copies to the device in each forward pass."""
+"""What a model makes once in its constructor, on the host, and copies to the device in each forward pass.
+
+An array of NumPy's by which a tensor is indexed is copied to where that is.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import HostTensor, instance, library_names
+from codemods.facts.data.arrays import Arrays
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.devices.writes import writes
 from codemods.facts.reach import own
@@ -17,7 +22,7 @@ from codemods.library.kinds import Kind, is_dtype, kind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.dataflow.source import Module
+    from codemods.dataflow.source import Callee, Module
     from codemods.facts.script import Script
 
 _WRAPPERS = words("torch.nn.Parameter torch.nn.parameter.Parameter torch.autograd.Variable")
@@ -28,10 +33,13 @@ class ConstantCopy:
     """A copy to a device, in ``forward``, of an attribute that only the constructor gives the model."""
 
     module: Module
-    call: ast.Call
+    call: ast.expr
+    """The copy, or what is indexed by an array, which is copied for that."""
     name: str
     made: ast.stmt
     """The statement of the constructor that makes it."""
+    is_array: bool
+    """Whether it is an array of NumPy's."""
 
 
 def constant_copies(script: Script) -> Iterator[ConstantCopy]:
@@ -43,11 +51,14 @@ def constant_copies(script: Script) -> Iterator[ConstantCopy]:
         constructor, forward = methods.get("__init__"), methods.get("forward")
         if constructor is None or forward is None or kind(script.flow, instance(class_)) is not Kind.MODEL:
             continue
-        for call in own(forward, ast.Call):
-            name = _copied(script, call)
-            made = _made(script, class_, constructor, name) if name and script.may_run(script.module, call) else None
+        for node in own(forward, ast.Call, ast.Subscript):
+            is_array = isinstance(node, ast.Subscript)
+            name = _copied(script, node) if isinstance(node, ast.Call) else _index(script, forward, node)
+            made = None
+            if name and script.may_run(script.module, node):
+                made = _made(script, class_, constructor, name, is_array=is_array)
             if made is not None:
-                yield ConstantCopy(script.module, call, name, made)
+                yield ConstantCopy(script.module, node, name, made, is_array)
 
 
 def _copied(script: Script, call: ast.Call) -> str:
@@ -73,10 +84,24 @@ def _copied(script: Script, call: ast.Call) -> str:
                 return ""
 
 
-def _made(script: Script, class_: ast.ClassDef, constructor: ast.AST, name: str) -> ast.stmt | None:
+def _index(script: Script, forward: Callee, node: ast.expr) -> str:
+    """The attribute of ``self`` that is an array, by which ``forward`` indexes what it is given; empty for none."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
+        return ""
+    if not isinstance(node.value, ast.Name) or node.value.id not in signature(forward).names[1:]:
+        return ""
+    arrays = Arrays(script.flow)
+    for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+        match part:
+            case ast.Attribute(ast.Name("self"), name) if arrays.array(script.module, part) is not None:
+                return name if arrays.array(script.module, node.value) is None else ""
+    return ""
+
+
+def _made(script: Script, class_: ast.ClassDef, constructor: ast.AST, name: str, *, is_array: bool) -> ast.stmt | None:
     """Where the constructor makes it on the host, if no other code gives the attribute anything, or writes to it."""
     values = script.flow.attributes(class_).get(name, frozenset())
-    if not values or not all(isinstance(each, HostTensor) for each in values):
+    if not is_array and not (values and all(isinstance(each, HostTensor) for each in values)):
         return None
     stores: list[ast.stmt] = []
     for module in script.modules:
