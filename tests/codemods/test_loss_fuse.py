@@ -39,6 +39,62 @@ FORMS = {
     ),
     "in a name": ("p = F.softmax(x, 1)\ny = 2 * torch.log(p)", "y = 2 * F.log_softmax(x, 1)"),
     "in the same name": ("y = x.softmax(1)\ny = y.log()", "y = x.log_softmax(1)"),
+    "a sum that is divided by": (
+        "y = x - torch.log(torch.sum(torch.exp(x), 1, keepdim=True))",
+        "y = torch.log_softmax(x, 1)",
+    ),
+    "a sum that is divided by, by methods": (
+        "y = x - x.exp().sum(dim=-1, keepdim=True).log()",
+        "y = torch.log_softmax(x, dim=-1)",
+    ),
+    "a logsumexp that is divided by": ("y = x - x.logsumexp(1, keepdim=True)", "y = torch.log_softmax(x, 1)"),
+    "a maximum that is taken off a softmax": (
+        "m = x.max(dim=1, keepdim=True)[0]\ny = x - m - torch.log(torch.sum(torch.exp(x - m), dim=1, keepdim=True))",
+        "y = torch.log_softmax(x, dim=1)",
+    ),
+    "a maximum of another dimension that is taken off": (
+        "m = x.max(dim=0, keepdim=True)[0]\ns = x - m\ny = s - torch.log(torch.sum(torch.exp(s), dim=1, keepdim=True))",
+        "m = x.max(dim=0, keepdim=True)[0]\ns = x - m\ny = torch.log_softmax(s, dim=1)",
+    ),
+    "a maximum that keeps its dimension": (
+        "m, _ = torch.max(x, 1, keepdim=True)\ny = m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))",
+        "y = torch.logsumexp(x, 1, keepdim=True)",
+    ),
+    "a maximum that loses its dimension": (
+        "m = torch.max(x, 1, True).values\ny = m.squeeze(1) + (x - m).exp().sum(1).log()",
+        "y = torch.logsumexp(x, 1)",
+    ),
+    "a maximum that is given its dimension back": (
+        "m = torch.max(x, dim=1)[0]\ns = x - m.unsqueeze(1)\ny = torch.log(torch.sum(torch.exp(s), dim=1)) + m",
+        "y = torch.logsumexp(x, dim=1)",
+    ),
+    "a maximum that is given its dimension by an index": (
+        "m = x.amax(1)\ny = m + torch.log(torch.exp(x - m[:, None]).sum(1))",
+        "y = torch.logsumexp(x, 1)",
+    ),
+    "scores that lose their maximum for good": (
+        "def f(x):\n    m = x.amax(1)\n    x = x - m.unsqueeze(1)\n    return m + torch.log(torch.exp(x).sum(1))\ny = f(x)",
+        "def f(x):\n    return torch.logsumexp(x, 1)\ny = f(x)",
+    ),
+    "a row of scores": (
+        """\
+def argmax(vec):
+    _, at = torch.max(vec, 1)
+    return at.item()
+def log_sum_exp(vec):
+    best = vec[0, argmax(vec)]
+    row = best.view(1, -1).expand(1, vec.size()[1])
+    return best + \\
+        torch.log(torch.sum(torch.exp(vec - row)))
+y = log_sum_exp(x[:1])""",
+        """\
+def argmax(vec):
+    _, at = torch.max(vec, 1)
+    return at.item()
+def log_sum_exp(vec):
+    return torch.logsumexp(vec, dim=(0, 1))
+y = log_sum_exp(x[:1])""",
+    ),
     "in two branches": (
         "if x.sum() > 0:\n    y = x.softmax(1).log()\nelse:\n    y = torch.log(x.softmax(1))",
         "if x.sum() > 0:\n    y = x.log_softmax(1)\nelse:\n    y = x.log_softmax(1)",
@@ -72,6 +128,11 @@ def test_only_what_is_computed_at_once_is_finite() -> None:
 
 
 BETWEEN = "something may run between the softmax and its logarithm (line {}), and change what it is of"
+MAXIMUM = "m = x.max(1, keepdim=True)[0]"
+NOT_ALONG = (
+    f"whether 'm' is taken off along the dimension of the sum is not seen (line {LINE}): torch.logsumexp(x, dim) computes"
+    " all of it"
+)
 LEFT = {
     "the probabilities are used": (
         "p = F.softmax(x, 1)\ny = p * torch.log(p)",
@@ -103,6 +164,38 @@ LEFT = {
         "p, q = F.softmax(x, 1), 2\ny = torch.log(p)",
         f"the statement of the softmax does more (line {LINE})",
     ),
+    "a maximum that is used elsewhere": (
+        f"{MAXIMUM}\ny = m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))\nprint(m)",
+        f"'m' is used elsewhere as well (line {LINE + 2}), so that both would be computed",
+    ),
+    "the number of the maximum is used": (
+        "m, i = torch.max(x, 1, keepdim=True)\ny = (m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))) * i",
+        f"'i' is used elsewhere as well (line {LINE + 1}), so that both would be computed",
+    ),
+    "a maximum that a function reads": (
+        f"{MAXIMUM}\ny = m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))\ndef f():\n    return m",
+        f"other code may read 'm' (line {LINE})",
+    ),
+    "a maximum without a graph": (
+        "m = x.detach().max(1, keepdim=True)[0]\ny = m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))",
+        f"the maximum is taken off without a graph (line {LINE}): torch.logsumexp() would take as long",
+    ),
+    "a maximum of another dimension": (
+        "m = x.max(0, keepdim=True)[0]\ny = m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))",
+        NOT_ALONG,
+    ),
+    "a maximum that is added in another size": (
+        f"{MAXIMUM}\ny = m + torch.log(torch.sum(torch.exp(x - m), 1))",
+        NOT_ALONG,
+    ),
+    "a dimension that an option keeps": (
+        f"{MAXIMUM}\ns = x - m\nif k:\n    m = m.squeeze(1)\ny = m + torch.log(torch.sum(torch.exp(s), 1, keepdim=k))",
+        NOT_ALONG,
+    ),
+    "a statement between the maximum and the sum": (
+        f"{MAXIMUM}\nx = x + 1\ny = m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))",
+        f"other statements stand between the maximum and the sum (line {LINE})",
+    ),
     "two names": ("p = q = F.softmax(x, 1)\ny = torch.log(p)", BETWEEN.format(LINE + 1)),
 }
 
@@ -119,6 +212,11 @@ SILENT = {
     "of something else": "p = torch.sigmoid(x)\ny = torch.log(p)",
     "a method of the project": "class Log:\n    def log(self): pass\ny = Log().log()",
     "both at once, as cross_entropy does": "y = F.nll_loss(F.log_softmax(x, 1), torch.zeros(8).long())",
+    "a sum alone, which is as fast": "y = torch.log(torch.sum(torch.exp(x), 1))",
+    "a sum with a mask": "y = x - torch.log(torch.sum(torch.exp(x) * (x > 0), 1, keepdim=True))",
+    "a sum of something else": "z = 2 * x\ny = z - torch.log(torch.sum(torch.exp(x), 1, keepdim=True))",
+    "a sum that loses its dimension": "y = x - torch.log(torch.sum(torch.exp(x), 1))[:, None]",
+    "a sum in another format": "y = x - torch.log(torch.sum(torch.exp(x), 1, keepdim=True, dtype=torch.float64))",
     "of two things": "p = x\nif x.sum() > 0:\n    p = F.softmax(x, 1)\ny = torch.log(p)",
 }
 

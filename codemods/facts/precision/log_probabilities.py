@@ -41,25 +41,25 @@ def log_probabilities(script: Script) -> Iterator[LogProbability]:
     """The logarithms of softmaxes that the module computes, in the order of the text."""
     module = script.module
     for call in module.nodes(ast.Call) if METHOD in module.text.lower() else ():
-        operand = _operand(script, call)
+        operand = operand_of(script, call, LOG)
         found = _of(script, module, call, operand) if operand is not None else None
         if found is not None:
             yield found
 
 
-def _operand(script: Script, call: ast.Call) -> ast.expr | None:
-    """What the logarithm is taken of, where the call takes one and does nothing else."""
+def operand_of(script: Script, call: ast.Call, function: str) -> ast.expr | None:
+    """What ``torch.log``, or another function of one tensor, is taken of, where the call does nothing else."""
     values = script.flow.values(call.func)
-    if values and all(isinstance(each, External) and each.name == f"torch.{LOG}" for each in values):
+    if values and all(isinstance(each, External) and each.name == f"torch.{function}" for each in values):
         given = arguments_of(call)
         return given[0] if len(given) == 1 and not isinstance(given[0], ast.Starred) else None
     match call:
-        case ast.Call(ast.Attribute(owner, name), [], []) if name == LOG and _is_method(script, call.func):
+        case ast.Call(ast.Attribute(owner, name), [], []) if name == function and is_method(script, call.func):
             return owner
     return None
 
 
-def _is_method(script: Script, function: ast.expr) -> bool:
+def is_method(script: Script, function: ast.expr) -> bool:
     """Whether it may be a tensor's: it is no function of the project or a library, and no method of a class."""
     known = (External, Function, Instance)
     return not any(
@@ -77,7 +77,7 @@ def _is_softmax(script: Script, node: ast.expr) -> bool:
         return not any(each.name == LAYER for each in values)
     if isinstance(node.func, ast.Call):
         return _is_layer(script, node)
-    return isinstance(node.func, ast.Attribute) and node.func.attr == METHOD and _is_method(script, node.func)
+    return isinstance(node.func, ast.Attribute) and node.func.attr == METHOD and is_method(script, node.func)
 
 
 def _is_layer(script: Script, call: ast.Call) -> bool:
