@@ -183,6 +183,7 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "unknown-number": "What is added or scaled by, or what the sum starts from, is not known to be a "
         "number of Python's, or not whether it is an integer, or a list may have items already. Write the start out "
         "before the loop, as 0.0 where floats are added.",
+        "unread": "What each iteration copies to the host is read by nothing. Remove the copy.",
         "waits-anyway": "Something else in each iteration waits for the device, so that nothing is gained where this "
         "does not. See to that first.",
         # Gradients.

@@ -98,7 +98,7 @@ class DeferSync(Codemod):
         """
         captured framework grows-long integer-start needed-each-step no-cuda no-name nothing-to-gain other-accelerator
         other-stream rounds-otherwise seen-elsewhere several-devices times-steps unknown-device unknown-number
-        waits-anyway written-while-copied
+        unread waits-anyway written-while-copied
         """
     )
     examples = (

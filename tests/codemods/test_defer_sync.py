@@ -1465,3 +1465,19 @@ def test_what_may_be_an_array_is_read_in_each_iteration() -> None:
     code = GIVEN.format(loss="net.loss(out, y)", hits="(out.argmax(1) == y).sum().item()", after="")
 
     check_leaves(DeferSync, code, "whether '(out.argmax(1) == y).sum()' is a tensor is not known (line 18)")
+
+
+def test_a_copy_that_nothing_reads_is_named() -> None:
+    code = HEAD + function("pass", "seen = out.detach().cpu().numpy()", "return 1")
+
+    check_leaves(
+        DeferSync, code, "'seen' is copied to the host in each iteration, and nothing reads it: remove the copy"
+    )
+
+
+def test_a_number_that_nothing_reads_is_named() -> None:
+    code = function("pass", "seen = loss.item()", "return 1")
+    line = line_of(code, "seen = loss.item()")
+    because = f"its value is kept in 'seen' in each iteration, and nothing reads that (line {line})"
+
+    check_leaves(DeferSync, HEAD + code, f"{because}: remove it")

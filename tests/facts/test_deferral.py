@@ -160,7 +160,11 @@ def test_sums(inside: str, expected: list[str]) -> None:
             "whether 'batches.loss' is a tensor is not known (line 12)",
             id="nobody knows of what",
         ),
-        pytest.param("last = loss.item()", "its value is kept in 'last' in each iteration (line 12)", id="in a name"),
+        pytest.param(
+            "last = loss.item()",
+            "its value is kept in 'last' in each iteration, and nothing reads that (line 12): remove it",
+            id="in a name",
+        ),
         pytest.param(
             "last = loss.item()\nif i % 10:\n    y = 2\nprint('loss {:.3f}'.format(last))",
             "print() is given 'last' in each iteration (line 15): do that every so many iterations",

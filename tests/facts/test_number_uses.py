@@ -24,8 +24,12 @@ def train(model, batches, losses):
             "losses.append(model(x).item())", "append() keeps it in each iteration", False, id="kept in a list"
         ),
         pytest.param(
-            "n = model(x).item()", "it is kept in 'n' in each iteration", False, id="kept, and not seen to be read"
+            "n = model(x).item()",
+            "it is kept in 'n' in each iteration, and nothing reads that",
+            True,
+            id="kept, and not seen to be read",
         ),
+        pytest.param("x.n = model(x).item()", "it is kept in 'x.n' in each iteration", False, id="in an attribute"),
         pytest.param(
             "n = model(x).item()\nprint(n)", "print() is given 'n' in each iteration", True, id="printed by a name"
         ),
@@ -42,7 +46,10 @@ def train(model, batches, losses):
             id="few iterations use it",
         ),
         pytest.param(
-            "x = x * model(x).item()", "it is kept in 'x' in each iteration", False, id="a product that is kept"
+            "x = x * model(x).item()\nlosses = x[:3]",
+            "it is kept in 'x' in each iteration",
+            False,
+            id="a product that is kept",
         ),
         pytest.param("while model(x).item() > 1:\n    x = 2", "the iteration goes on by it", True, id="asked for"),
     ],

@@ -34,6 +34,7 @@ from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.sums import Deferral
 from codemods.facts.training.totals import Total, added, appended, decayed, told, written_item
 from codemods.facts.training.totals_of_items import ItemTotal, item_of, own_dictionary
+from codemods.facts.training.unread_copies import unread_copies
 from codemods.library.streams import ENTERS_STREAM
 from codemods.library.waits import SYNCHRONIZES
 
@@ -86,6 +87,10 @@ def outcomes(script: Script) -> Iterator[Outcome]:
         reason = _why_returned(script, one) if one.node not in deferred else None
         if reason is not None:
             yield one.node, _obstacle_of_script(script) or reason
+    if _obstacle_of_script(script) is None:
+        for name, copy in unread_copies(script.flow, script.module):
+            text = f"'{name.id}' is copied to the host in each iteration, and nothing reads it:"
+            yield copy, Reason("unread", text, remedy="remove the copy")
 
 
 def _of_inner_loops(script: Script, readings: Sequence[Reading], within: Loop | None = None) -> Sequence[Deferral]:

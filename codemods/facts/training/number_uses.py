@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import last_name, unparsed, walk
 from codemods.facts.reach import own
-from codemods.facts.reaching import reaching
+from codemods.facts.reaching import is_seen_elsewhere, reaching
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.sums import MANY, needed
 
@@ -90,7 +90,7 @@ def use_in_passes(module: Module, loop: Loop, node: ast.expr, what: str = "its v
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign() if call is not None:
             return _of_call(call.func, node, what)
         case ast.Assign([ast.Name(id=name)], value) | ast.AnnAssign(ast.Name(id=name), value=ast.expr() as value):
-            return _of_name(module, loop, name, value) or _kept(node, what, name)
+            return _of_name(module, loop, name, value) or _unread(module, name, value, what) or _kept(node, what, name)
         case ast.Assign([target]) | ast.AugAssign(target):
             return _kept(node, what, unparsed(target))
     return _of_expression(module, node, what)
@@ -108,6 +108,16 @@ def _of_name(module: Module, loop: Loop, name: str, value: ast.expr) -> Use | No
         text = f"'{name}' is read from the device in each iteration, and used in few"
         return Use(reads[0], text, "ask for the number there")
     return None
+
+
+def _unread(module: Module, name: str, value: ast.expr, what: str) -> Use | None:
+    """That nothing reads the name that the number was given; None where something may."""
+    scope = module.function(value)
+    targets = (each for each in own(module.statement(value), ast.Name) if isinstance(each.ctx, ast.Store))
+    is_shared = (scope is None and module.notebook) or any(is_seen_elsewhere(module, each) for each in targets)
+    if is_shared or reaching(scope or module.tree).readers(value):
+        return None
+    return Use(value, f"{what} is kept in '{name}' in each iteration, and nothing reads that", "remove it")
 
 
 def _of_expression(module: Module, node: ast.expr, what: str) -> Use | None:
