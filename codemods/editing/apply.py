@@ -65,6 +65,7 @@ from codemods.editing.values import (
     Remove,
     RemoveArgument,
     RemoveItem,
+    Rename,
     Replace,
     Surround,
     Unwrap,
@@ -150,7 +151,7 @@ class _Editor(cst.CSTTransformer):
                     by_expression[module.span(node)].append(edit)
                 case AddParameter(_, node) | Decorate(_, node) | Insert(_, node) | Replace(_, ast.stmt() as node):
                     by_statement[module.span(node)[0]].append(edit)
-                case AddElse(_, node) | Unwrap(_, node) | Remove(_, node):
+                case AddElse(_, node) | Unwrap(_, node) | Remove(_, node) | Rename(_, node):
                     by_statement[module.span(node)[0]].append(edit)
                 case Move(_, node, anchor):
                     by_statement[module.span(node)[0]].append(edit)
@@ -329,6 +330,8 @@ class _Editor(cst.CSTTransformer):
                 case Decorate(_, _, decorator):
                     new = cst.Decorator(cst.parse_expression(decorator))
                     node = node.with_changes(decorators=[*node.decorators, new])
+                case Rename(_, _, name):
+                    node = node.with_changes(name=cst.Name(name))
         return node
 
     def _with_else(self, node: cst.If, edits: Sequence[Edit]) -> cst.If:

@@ -27,6 +27,7 @@ from codemods.editing.values import (
     Remove,
     RemoveArgument,
     RemoveItem,
+    Rename,
     Replace,
     Surround,
     Unwrap,
@@ -86,6 +87,8 @@ def touched_lines(edit: Edit) -> tuple[int, int]:  # noqa: C901 - one case for e
         case Decorate(_, function):
             line = end_line(function.decorator_list[-1]) + 1 if function.decorator_list else function.lineno
             return line, line - 1
+        case Rename(_, function):
+            return function.lineno, function.lineno
         case Import(module, code):
             return _insertion(module, import_place(module, code))
         case ImportName(module, package, name):
@@ -287,6 +290,8 @@ def _conflict(one: _Footprint, other: _Footprint) -> Reason | None:  # noqa: C90
         case AddParameter(_, function, name), AddParameter(_, same, other_name):
             if function is same and name == other_name:
                 return Reason(_OVERLAPPING, f"another change gives the function on {HERE} other parameters", here)
+        case Rename(_, function), Rename(_, same) if function is same:
+            return Reason(_OVERLAPPING, f"another change gives the function on {HERE} another name", here)
         case (AddArgument(_, call, name), RemoveArgument(_, same, argument)) | (
             RemoveArgument(_, same, argument),
             AddArgument(_, call, name),
@@ -318,7 +323,9 @@ def _footprint(edit: Edit) -> _Footprint:
         case Unwrap(_, statement):
             span = whole(module, statement)
             return _Footprint(edit, first_node(statement), span, (span[0], whole(module, statement.body[0])[0]))
-        case Insert(_, statement) | AddElse(_, statement) | AddParameter(_, statement) | Decorate(_, statement):
+        case Insert(_, statement) | AddElse(_, statement):
+            return _Footprint(edit, first_node(statement), whole(module, statement))
+        case AddParameter(_, statement) | Decorate(_, statement) | Rename(_, statement):
             return _Footprint(edit, first_node(statement), whole(module, statement))
         case Wrap(_, statements):
             span = (whole(module, statements[0])[0], module.span(statements[-1])[1])

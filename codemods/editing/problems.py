@@ -28,6 +28,7 @@ from codemods.editing.values import (
     Remove,
     RemoveArgument,
     RemoveItem,
+    Rename,
     Replace,
     Surround,
     Unwrap,
@@ -92,7 +93,7 @@ def problem(edit: Edit) -> Reason | None:  # noqa: C901 - one case for each kind
         case Move(module, statement, anchor):
             here = _no_statement(module, statement) or _no_statement(module, anchor)
             return here or _too_early(module, anchor, "before")
-        case Decorate(module, function):
+        case Decorate(module, function) | Rename(module, function):
             return _no_start(module, function)
         case Import() | ImportName():
             return None

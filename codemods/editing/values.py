@@ -189,6 +189,15 @@ class Decorate:
 
 
 @dataclass(frozen=True, slots=True)
+class Rename:
+    """``def f(a)`` → ``def name(a)``: the definition alone, not who calls it."""
+
+    module: Module
+    function: FunctionNode
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Import:
     """An import statement at module level.
 
@@ -215,5 +224,5 @@ class ImportName:
 
 Edit: TypeAlias = (
     "AddArgument | RemoveArgument | AddItem | RemoveItem | AddParameter | Replace | Surround | Insert | AddElse | Wrap"
-    " | Unwrap | Remove | Move | Decorate | Import | ImportName"
+    " | Unwrap | Remove | Move | Decorate | Rename | Import | ImportName"
 )

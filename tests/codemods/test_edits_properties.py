@@ -24,6 +24,7 @@ from codemods.editing.values import (
     Remove,
     RemoveArgument,
     RemoveItem,
+    Rename,
     Replace,
     Surround,
     Unwrap,
@@ -165,7 +166,7 @@ def candidates(module: Module) -> list[Edit]:  # noqa: C901 - one case for each 
                 found.append(Replace(module, node, "{right} * {left}", holes))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             found += [Decorate(module, node, "torch.no_grad()"), AddParameter(module, node, "new", "None")]
-            found.append(AddParameter(module, node, "plain"))
+            found += [AddParameter(module, node, "plain"), Rename(module, node, "renamed")]
         if isinstance(node, (ast.With, ast.If)):
             found.append(Unwrap(module, node))
         if isinstance(node, ast.If):
@@ -244,6 +245,8 @@ class _Edited(ast.NodeTransformer):
                         new.args.defaults += [] if default is None else [ast.parse(default, mode="eval").body]
                 case Decorate(_, function, decorator) if function is node:
                     new.decorator_list.append(ast.parse(decorator, mode="eval").body)
+                case Rename(_, function, name) if function is node:
+                    new.name = name
         for edit in self.edits:
             if isinstance(edit, AddArgument) and edit.call is node:
                 keyword = ast.keyword(edit.name, ast.parse(edit.value, mode="eval").body)

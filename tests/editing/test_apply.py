@@ -24,6 +24,7 @@ from codemods.editing.values import (
     Remove,
     RemoveArgument,
     RemoveItem,
+    Rename,
     Replace,
     Surround,
     Unwrap,
@@ -960,6 +961,27 @@ def test_a_function_is_decorated(before: str, after: str) -> None:
     def edits(module: Module) -> list[Edit]:
         nodes = (node for node in ast.walk(module.tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
         return [Decorate(module, next(nodes), "d(1)")]
+
+    assert edited(before, edits) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("async def  f (a) : pass\n", "async def  g (a) : pass\n", id="what else the line has stays"),
+        pytest.param(
+            "class C:\n    x = 1\n\n    # why\n    @d\n    def f(self):\n        return self.f()\n",
+            "class C:\n    x = 1\n\n    # why\n    y = 2\n\n    @d\n    def g(self):\n        return self.f()\n",
+            id="below what is inserted before it",
+        ),
+    ],
+)
+def test_a_function_is_renamed(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        nodes = (node for node in ast.walk(module.tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        function = next(nodes)
+        new = [Insert(module, function, "y = 2\n\n", "before")] if function.decorator_list else []
+        return [*new, Rename(module, function, "g")]
 
     assert edited(before, edits) == after
 

@@ -21,6 +21,7 @@ from codemods.editing.values import (
     Remove,
     RemoveArgument,
     RemoveItem,
+    Rename,
     Replace,
     Surround,
     Unwrap,
@@ -132,6 +133,9 @@ def said(module: Module, reason: Reason | None) -> str | None:
             (3, 2),
             id="below the decorators",
         ),
+        pytest.param(
+            "@d\ndef f():\n    a", lambda m: Rename(m, find(m, ast.FunctionDef), "g"), (2, 2), id="the header's line"
+        ),
         pytest.param("import os\nx", lambda m: Import(m, "import re"), (2, 1), id="after the imports"),
         pytest.param("# only", lambda m: Import(m, "import re"), (2, 1), id="at the end of comments"),
     ],
@@ -170,6 +174,16 @@ def added(edit: Callable[[Module], Edit], other: Callable[[Module], Edit]) -> se
         assert accepted.add([first(module)]) is None
         reasons.add(said(module, accepted.add([second(module)])))
     return reasons
+
+
+def test_a_function_gets_one_new_name() -> None:
+    module = Module("train.py", "def f(): pass\n")
+    accepted = conflicts.Accepted()
+
+    assert accepted.add([Rename(module, find(module, ast.FunctionDef), "g")]) is None
+    reason = accepted.add([Rename(module, find(module, ast.FunctionDef), "h")])
+
+    assert said(module, reason) == "another change gives the function on line 1 another name"
 
 
 def call(module: Module, code: str = "f(") -> ast.Call:

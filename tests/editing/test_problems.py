@@ -22,6 +22,7 @@ from codemods.editing.values import (
     Remove,
     RemoveArgument,
     RemoveItem,
+    Rename,
     Replace,
     Surround,
     Unwrap,
@@ -173,6 +174,7 @@ def test_statements_have_whole_lines_of_their_own(text: str, reason: str | None)
         pytest.param(
             "if x:\n    def f(): pass\n", lambda m: Decorate(m, find(m, ast.FunctionDef), "d"), None, id="decorating"
         ),
+        pytest.param("def f(): pass\n", lambda m: Rename(m, find(m, ast.FunctionDef), "g"), None, id="renaming"),
     ],
 )
 def test_statements_stay_where_they_must(text: str, edit: Callable[[Module], Edit], reason: str | None) -> None:
