@@ -13,6 +13,7 @@ from codemods.rules.channels_last import ChannelsLast
 from codemods.rules.compile import Compile
 from codemods.rules.const_hoist import ConstHoist
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
+from codemods.rules.dataset_cache import DatasetCache
 from codemods.rules.dataset_materialize import DatasetMaterialize
 from codemods.rules.dataset_on_device import DatasetOnDevice
 from codemods.rules.ddp_tuning import DdpTuning
@@ -56,7 +57,7 @@ ROUNDS: Rounds = (
     (BceLogits, LossFuse),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.
     (LoaderHoist,),
-    (DatasetMaterialize,),
+    (DatasetMaterialize, DatasetCache),
     # What is decoded once is normalised once.
     (GpuNormalize,),
     # Of what is on the device as a whole, no rule may say what holds of batches from the host.

@@ -119,7 +119,12 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "data-in-memory": "The items are in memory: to send them from a worker takes longer than to index them.",
         "dataset-inspected": "Something of the data set is used that tensors of its items have not, such as its "
         "`targets`. Ask a second object for it, or take it from the batches.",
-        "draws-anew": "A transform draws random numbers for each image in each epoch, as augmentation is meant to.",
+        "draws-anew": "A transform, or what reads an item, draws random numbers for each of them in each epoch, as "
+        "augmentation is meant to.",
+        "items-handed-on": "Something else than the loader's own joining gets the items of the data set, and may write "
+        "to them: what is kept would change with them. Have it copy what it changes.",
+        "unknown-item-code": "Reading an item calls what is not known to make the same each time. Where it does, keep "
+        "the items by hand, in a dictionary that `__init__` makes.",
         "too-large": "The data would take more than 1 GiB of memory, images once they are decoded and transformed; or "
         "how much is not known.",
         "images-used-elsewhere": "The images, their data set or the transform are used elsewhere as well, where "

@@ -111,14 +111,14 @@ def _may_change(script: Script, loader: Loader) -> bool:
     for part in loader.dataset.parts:
         class_ = class_of(part)
         if class_ is not None:
-            if _is_changed(script, class_):
+            if is_changed(script, class_):
                 return True
         elif not isinstance(part, Made) or not part.name.startswith("torchvision.datasets."):
             return True
     return not loader.dataset.parts
 
 
-def _is_changed(script: Script, class_: ast.ClassDef) -> bool:
+def is_changed(script: Script, class_: ast.ClassDef) -> bool:
     """Whether anything but its constructor sets what the objects of a class read of themselves."""
     read = {each.attr for each in walk(class_) if _is_of_self(each) and isinstance(each.ctx, ast.Load)}  # type: ignore[attr-defined]
     for module in script.modules:

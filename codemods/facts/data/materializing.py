@@ -171,14 +171,14 @@ def _why_changed(script: Script, call: ast.Call, loader: Loader) -> Reason | Non
     """Where something changes that its images are made with, such as ``transform.transforms.append(crop)``."""
     code = worker_code(script.flow, loader)
     lists = frozenset(each for each in code.objects if isinstance(each, Container))
-    changed = (each for each in _changes_of_lists(script, lists) if not _is_before(script, each[1], call))
+    changed = (each for each in changes_of_lists(script, lists) if not _is_before(script, each[1], call))
     for module, node in (*changes_of_what_is_sent(code), *changed):
         text = f"what its images are made with is changed ({HERE}), and images made before would not follow"
         return Reason("dataset-changes", text, (at(module, node),))
     return None
 
 
-def _changes_of_lists(script: Script, lists: Values) -> Iterator[tuple[Module, ast.expr]]:
+def changes_of_lists(script: Script, lists: Values) -> Iterator[tuple[Module, ast.expr]]:
     """Where the script changes one of the lists: ``steps.append(crop)``, ``steps[0] = crop``, ``steps += [crop]``."""
     for module in script.flow.modules:
         for _, change in changes(module.tree):
@@ -227,7 +227,7 @@ def _why_too_large(script: Script, value: Value) -> Reason | None:
 
 def _why_used_otherwise(script: Script, value: Value) -> Reason | None:
     """Why somebody would see that its items are rows of tensors: who does more than to read it through loaders."""
-    places = [place for each in (value, *_parts_of(script, value)) for place in script.flow.places(each)]
+    places = [place for each in (value, *parts_of(script, value)) for place in script.flow.places(each)]
     for module, node in places:
         above = module.parent(node)
         if is_only_read(script, module, node):
@@ -240,7 +240,7 @@ def _why_used_otherwise(script: Script, value: Value) -> Reason | None:
     return None
 
 
-def _parts_of(script: Script, value: Value) -> list[Value]:
+def parts_of(script: Script, value: Value) -> list[Value]:
     """The data sets that are made of it: its ``random_split``, parts of these, and so on."""
     found: list[Value] = []
     todo = [value]

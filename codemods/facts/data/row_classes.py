@@ -51,7 +51,7 @@ def row_class(flow: Flow, value: Value) -> RowClass | None:
     if not bases or any(not isinstance(each, ast.ClassDef) and each not in _BASES for each in bases):
         return None
     method = flow.method(class_, "__getitem__")
-    if not isinstance(method, ast.FunctionDef) or method.decorator_list or _is_replaced(flow):
+    if not isinstance(method, ast.FunctionDef) or method.decorator_list or is_replaced(flow):
         return None
     index = _index(method)
     returned = _returned(flow, method, index) if index is not None else None
@@ -107,7 +107,7 @@ def _sources(arrays: Arrays, module: Module, given: ast.expr | None) -> list[tup
     return [(where, each) for where, each in found if each is not None] if is_seen else []
 
 
-def _is_replaced(flow: Flow) -> bool:
+def is_replaced(flow: Flow) -> bool:
     """Whether the script gives some object or class another way to read items."""
     return any(
         each.attr in {"__getitem__", "__getitems__"} and isinstance(each.ctx, ast.Store)

@@ -67,6 +67,8 @@ class WorkerCode:
 
     flow: Flow
     loader: Loader
+    only: Value | None = None
+    """The data set that alone is of interest, of all that the loader is given."""
 
     @cached_property
     def _walked(self) -> tuple[dict[Value, None], dict[Callee, None]]:
@@ -77,7 +79,8 @@ class WorkerCode:
         objects: dict[Value, None] = {}
         functions: dict[Callee, None] = {}
         sent = [argument.values for name, argument in self.loader.arguments.items() if name in _SENT]
-        todo = [*self.loader.dataset.parts, *(each for values in sent for each in without_none(values))]
+        given = (*self.loader.dataset.parts, *(each for values in sent for each in without_none(values)))
+        todo = list(given if self.only is None else (self.only,))
         while todo:
             value = todo.pop()
             if value not in objects:
@@ -248,9 +251,9 @@ class WorkerCode:
     @cached_property
     def draws(self) -> bool:
         """Whether reading an item draws random numbers, or may."""
-        by_object = any(isinstance(each, Made) and _draws(each.name) for each in self.objects)
+        by_object = any(isinstance(each, Made) and may_draw_items(each.name) for each in self.objects)
         by_method = any(row.draws is Draws.YES for row in map(operator, self._methods) if row is not None)
-        return by_object or by_method or any(map(_draws, self.library_names))
+        return by_object or by_method or any(map(may_draw_items, self.library_names))
 
     @property
     def is_sharded(self) -> bool:
@@ -329,7 +332,7 @@ def _package(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _draws(name: str) -> bool:
+def may_draw_items(name: str) -> bool:
     """Whether the library's function, or an object of its class, draws random numbers when it is called, or may.
 
     One that seeds them counts, too: a worker does not seed those of the script.
