@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument, Remove, Replace
+from codemods.facts.devices.array_indices import array_indices
 from codemods.facts.devices.filled_arrays import filled_arrays
 from codemods.facts.devices.fillings import counted_indices, filled, spelled_arange
 from codemods.facts.devices.handings import Handing
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from codemods.codemod import Finding
     from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
+    from codemods.facts.devices.array_indices import ArrayIndex
     from codemods.facts.devices.filled_arrays import FilledArray
-    from codemods.facts.devices.fillings import Filled
+    from codemods.facts.devices.fillings import CountedIndex, Filled
     from codemods.facts.devices.legacy_fills import LegacyFill
     from codemods.facts.devices.number_fills import NumberFill
     from codemods.facts.devices.transfers import Transfer
@@ -55,7 +57,8 @@ class DeviceCtor(Codemod):
         frequencies of an embedding are computed on the device as well:
         ``torch.exp(torch.arange(n) * -0.1).to(x.device)``.
 
-        ``x[torch.arange(n), y]`` copies the index to where ``x`` is: it is counted there, with ``device=x.device``.
+        ``x[torch.arange(n), y]`` copies the index to where ``x`` is: it is counted there, with ``device=x.device``. Of
+        ``x[range(n), y]`` and ``x[np.arange(n), y]`` Python makes a tensor first: these become ``torch.arange``, too.
 
         ``torch.LongTensor(range(n)).to(device)`` becomes ``torch.arange(n, device=device)``: the same integers.
 
@@ -76,9 +79,9 @@ class DeviceCtor(Codemod):
         floats. Gradients are asked for of the tensor on the host. The copy is cast as well, or gives each element of
         ``expand()`` memory of its own, and it is not only compared with a column. Other streams run, or what is written
         as the device may be something else. A function that copies it does more with it first, or asks for a device
-        that only it knows. Items of data sets are made where CUDA may not be used. Outside of loops,
-        and of what a model's constructor makes once for each layer, nothing is said, but of what a model runs for each
-        batch, and of closures that an optimizer calls in each step.
+        that only it knows. An array of NumPy's that has a name is an index. Items of data sets are made where CUDA may
+        not be used. Outside of loops, and of what a model's constructor makes once for each layer, nothing is said, but
+        of what a model runs for each batch, and of closures that an optimizer calls in each step.
 
     Results:
         The same values, bit for bit, in the same number format; of what ``exp``, ``sin`` and their like compute, the
@@ -94,7 +97,7 @@ class DeviceCtor(Codemod):
     phases = frozenset({Phase.COPIES, Phase.FORWARD, Phase.OTHER})
     causes = words(
         """
-        cuda-in-worker default-device draws-elsewhere no-name other-arguments other-result other-stream
+        cuda-in-worker default-device draws-elsewhere made-in-loop no-name other-arguments other-result other-stream
         unknown-arguments unknown-device
         """
     )
@@ -181,8 +184,10 @@ for _ in range(10):
             if index.why_not is not None:
                 yield self.left(module, index.maker, index.why_not)
             else:
-                edit = AddArgument(module, index.maker, "device", device)
+                edit = _edit_of_index(script, index, device)
                 yield self.rewrites(module, index.maker, _INDEX, edit, promise=Promise.BITWISE)
+        for used in array_indices(script):
+            yield self.left(script.module, used.name, _why_array(used))
         for array in filled_arrays(script):
             changes = array.why_not or _edits_of_array(script, array)
             node = array.made if array.transfer is None else array.transfer.call
@@ -204,6 +209,14 @@ for _ in range(10):
             else:
                 promise = Promise.PRECISION if any(each.rounds_otherwise for each in group) else Promise.BITWISE
                 yield self.rewrites(module, first, _MESSAGE, *edits, promise=promise)
+
+
+def _why_array(used: ArrayIndex) -> Reason:
+    """Why an array had better be no index of a tensor that may be on a device."""
+    name, tensor = used.name.id, ast.unparse(used.tensor)
+    text = f"each index by the array '{name}' makes a tensor of it, and copies that to where '{tensor}' is:"
+    once = f"make it once, by torch.as_tensor({name}, device={tensor}.device)"
+    return Reason("made-in-loop", text, remedy=once if used.uses > 1 else "make it there, by functions of torch")
 
 
 def _edits_of_names(script: Script, group: Sequence[Filled]) -> list[Edit] | Reason:
@@ -330,14 +343,27 @@ def _on_device(script: Script, found: Filled, device: str) -> Edit:
     module, maker = found.transfer.module, found.maker
     if found.legacy is not None:
         return _of_legacy(module, found.legacy, device)
-    arange = spelled_arange(script, maker) if found.counted is not None else None
-    if found.counted is not None and arange is not None:
-        holes = [(f"number_{i}", each) for i, each in enumerate(found.counted.args)]
-        numbers = ", ".join(f"{{{name}}}" for name, _ in holes)
-        return Replace(module, maker, f"{arange}({numbers}, device={_escaped(device)})", tuple(holes))
+    if found.counted is not None:
+        return _counted_there(script, module, maker, found.counted, device)
     if found.numbers is None:
         return AddArgument(module, maker, "device", device)
     return _of_number(module, maker, found.numbers, device)
+
+
+def _counted_there(script: Script, module: Module, made: ast.expr, counted: ast.Call, device: str) -> Edit:
+    """``torch.LongTensor(range(n))`` → ``torch.arange(n, device=device)``."""
+    arange = spelled_arange(script, counted) or "torch.arange"
+    holes = [(f"number_{i}", each) for i, each in enumerate(counted.args)]
+    numbers = ", ".join(f"{{{name}}}" for name, _ in holes)
+    return Replace(module, made, f"{arange}({numbers}, device={_escaped(device)})", tuple(holes))
+
+
+def _edit_of_index(script: Script, index: CountedIndex, device: str) -> Edit:
+    """``x[torch.arange(n), y]`` → ``x[torch.arange(n, device=x.device), y]``, also of ``x[np.arange(n), y]``."""
+    module = script.module
+    if index.counted is None:
+        return AddArgument(module, index.maker, "device", device)
+    return _counted_there(script, module, index.part, index.counted, device)
 
 
 def _of_number(module: Module, maker: ast.Call, fill: NumberFill, device: str) -> Edit:

@@ -514,6 +514,71 @@ def test_an_index_is_counted_where_the_tensor_is() -> None:
     assert run_script(seeded + before) == run_script(seeded + after)
 
 
+@pytest.mark.parametrize(
+    ("index", "counted"),
+    [
+        ("range(8)", "torch.arange(8, device=y.device)"),
+        ("list(range(x.size(0)))", "torch.arange(x.size(0), device=y.device)"),
+        ("np.arange(0, len(labels))", "torch.arange(0, len(labels), device=y.device)"),
+    ],
+)
+def test_so_is_an_index_that_python_makes_a_tensor_of(index: str, counted: str) -> None:
+    body = "    y = model(x)\n    labels = torch.zeros(8, dtype=torch.long, device=device)\n    print(y[{}, labels].sum().item().hex())\n"
+    before, after = (f"import numpy as np\n{HEAD}{body.format(each)}" for each in (index, counted))
+    seeded = "import torch\ntorch.manual_seed(0)\n"
+
+    check_rewrites(DeviceCtor, before, after)
+    assert run_script(seeded + before) == run_script(seeded + after)
+
+
+@pytest.mark.parametrize("index", ["range(int(input()))", "np.arange(options.size)"])
+def test_an_index_that_may_end_before_it_starts_is_left(index: str) -> None:
+    body = f"    y = model(x)\n    z = y[{index}, 0]\n"
+
+    check_leaves(
+        DeviceCtor,
+        f"import numpy as np\nimport options\n{HEAD}{body}",
+        f"whether '{index}' may end before it starts is not known, for which torch.arange fails",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "remedy"),
+    [
+        ("    z = y[order] + y[order]\n", "make it once, by torch.as_tensor(order, device=y.device)"),
+        ("    z = y[order]\n", "make it there, by functions of torch"),
+    ],
+)
+def test_an_array_is_copied_each_time_that_it_is_an_index(body: str, remedy: str) -> None:
+    start = f"import numpy as np\n{HEAD}    y = model(x)\n    order = np.random.permutation(8)\n"
+
+    check_leaves(
+        DeviceCtor,
+        start + body,
+        f"each index by the array 'order' makes a tensor of it, and copies that to where 'y' is: {remedy}",
+    )
+
+
+INDICES_SILENT = {
+    "of an array": "    y = model(x).detach().cpu().numpy()\n    z = y[range(8), 0]\n",
+    "in steps": "    y = model(x)\n    z = y[range(0, 8, 2), 0]\n",
+    "of a number format": "    y = model(x)\n    z = y[np.arange(8, dtype=np.int32), 0]\n",
+    "a list of others": "    y = model(x)\n    z = y[list(input()), 0]\n",
+    "a tensor": "    y = model(x)\n    order = torch.randperm(8, device=device)\n    z = y[order]\n",
+}
+
+
+@pytest.mark.parametrize("body", INDICES_SILENT.values(), ids=INDICES_SILENT)
+def test_an_index_that_stays(body: str) -> None:
+    check_silent(DeviceCtor, f"import numpy as np\n{HEAD}{body}")
+
+
+def test_an_array_is_no_index_outside_of_loops() -> None:
+    body = "y = model(data[0].to(device))\norder = np.arange(8)[::-1]\nz = y[order]\n"
+
+    check_silent(DeviceCtor, f"import numpy as np\n{HEAD}{body}")
+
+
 def test_an_index_that_may_round_otherwise_is_left() -> None:
     body = "    y = model(x)\n    z = y[torch.arange(float(input()), 8).long()]\n"
 

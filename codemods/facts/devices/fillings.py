@@ -28,7 +28,7 @@ from codemods.facts.devices.legacy_fills import legacy_fill
 from codemods.facts.devices.named_moves import named_moves
 from codemods.facts.devices.number_fills import number_fill
 from codemods.facts.devices.own_numbers import is_integer, is_tensor
-from codemods.facts.devices.ranges import may_go_backwards, range_of
+from codemods.facts.devices.ranges import counted_in_index, may_go_backwards, range_of
 from codemods.facts.devices.rounded import is_continuous, is_inexact, of_number, why_rounding_shows
 from codemods.facts.devices.shapes_asked import has_shape
 from codemods.facts.devices.streams import why_not_ordered
@@ -242,34 +242,54 @@ class CountedIndex:
     tensor: ast.expr
     """What is indexed: ``x``."""
     why_not: Reason | None
+    part: ast.expr
+    """The whole index, where Python or NumPy counts: ``list(range(n))``."""
+    counted: ast.Call | None = None
+    """What counts then: ``range(n)``, ``np.arange(n)``."""
 
 
 def counted_indices(script: Script) -> Iterator[CountedIndex]:
     """What the module counts on the host, again and again, to index a tensor that may be on a device."""
     module = script.module
     for node in module.nodes(ast.Subscript) if script.may_use_cuda else ():
-        if not _is_plain(node.value) or not _may_be_there(script, node.value):
+        if not _is_plain(node.value) or not may_be_there(script, node.value):
             continue
         for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
-            steps = tuple(calls_of_chain(script, part, with_numbers=True))
-            maker = steps[-1] if steps else None
-            name = _name(script, maker) if maker is not None else ""
-            if maker is None or not counts(name) or any(_method(each) not in _IN_INDICES for each in steps[:-1]):
+            found = _counted_by_torch(script, node, part) or _counted_otherwise(script, node, part)
+            if found is None or why_item(script, module, found.maker) is not None:
                 continue
-            is_there = any(each.arg in {"device", "out"} for each in maker.keywords)
-            is_item = why_item(script, module, maker) is not None
-            if not is_there and not is_item and script.may_run(module, maker) and runs_often(script, module, maker):
-                why_not = _why_other_numbers(script, name, steps) or _why_other_tensor(script, name, steps)
-                yield CountedIndex(maker, node.value, why_not or why_other_order(script, module, maker))
+            if script.may_run(module, found.maker) and runs_often(script, module, found.maker):
+                yield found
 
 
-def _may_be_there(script: Script, node: ast.expr) -> bool:
+def _counted_by_torch(script: Script, node: ast.Subscript, part: ast.expr) -> CountedIndex | None:
+    steps = tuple(calls_of_chain(script, part, with_numbers=True))
+    maker = steps[-1] if steps else None
+    name = _name(script, maker) if maker is not None else ""
+    if maker is None or not counts(name) or any(_method(each) not in _IN_INDICES for each in steps[:-1]):
+        return None
+    if any(each.arg in {"device", "out"} for each in maker.keywords):
+        return None
+    why_not = _why_other_numbers(script, name, steps) or _why_other_tensor(script, name, steps)
+    return CountedIndex(maker, node.value, why_not or why_other_order(script, script.module, maker), part)
+
+
+def _counted_otherwise(script: Script, node: ast.Subscript, part: ast.expr) -> CountedIndex | None:
+    """``x[np.arange(n), y]``, ``x[list(range(n)), y]``: Python makes a tensor of it each time."""
+    counted = counted_in_index(script, part)
+    if counted is None:
+        return None
+    why_not = _why_not_counted(script, counted) or why_other_order(script, script.module, counted)
+    return CountedIndex(counted, node.value, why_not, part, counted)
+
+
+def may_be_there(script: Script, node: ast.expr) -> bool:
     """Whether it is a tensor that is not seen to be on the host."""
     values = without_none(script.flow.values(node))
     return bool(values) and all(isinstance(each, (SomeTensor, MovedTensor)) for each in values)
 
 
-def runs_often(script: Script, module: Module, call: ast.Call) -> bool:
+def runs_often(script: Script, module: Module, call: ast.expr) -> bool:
     """Whether a loop runs it, a model for each batch, or an optimizer in each step: the closure around it.
 
     What the constructor of a model makes is made once for each layer, whatever loop makes the layers.
@@ -311,7 +331,7 @@ def _makes_model(script: Script, function: Callee) -> bool:
     return is_constructor and owner is not None and kind(script.flow, instance(owner)) is Kind.MODEL
 
 
-def why_item(script: Script, module: Module, call: ast.Call) -> Reason | None:
+def why_item(script: Script, module: Module, call: ast.expr) -> Reason | None:
     """Why it belongs into no item of a data set, and into no ``collate_fn``."""
     function = module.function(call)
     if function is None or not (_makes_items(script, function) or _collates(script, function)):
@@ -530,11 +550,9 @@ def _why_other_numbers(script: Script, name: str, steps: Sequence[ast.Call]) -> 
     if numbers is not None and numbers.function is None:
         return Reason("no-name", "torch.full, which fills in the number there, cannot be named here")
     counted = range_of(script, name, maker)
-    if counted is not None and spelled_arange(script, maker) is None:
-        return Reason("no-name", "torch.arange, which counts the same there, cannot be named here")
-    if counted is not None and may_go_backwards(script, counted):
-        text = f"whether '{ast.unparse(counted)}' may end before it starts is not known, for which torch.arange fails"
-        return Reason("other-result", text)
+    reason = _why_not_counted(script, counted) if counted is not None else None
+    if reason is not None:
+        return reason
     if any(call_draws(script.flow, each) for each in steps):
         text = "random numbers are drawn from another generator on the device, and all later ones on the host change:"
         return Reason("draws-elsewhere", text, remedy="name the device in the call where other numbers will do")
@@ -545,6 +563,16 @@ def _why_other_numbers(script: Script, name: str, steps: Sequence[ast.Call]) -> 
         if unknown is not None:
             text = f"'{ast.unparse(unknown)}' is not known to be an integer, and floats may round otherwise there"
             return Reason("other-result", text)
+    return None
+
+
+def _why_not_counted(script: Script, counted: ast.Call) -> Reason | None:
+    """Why ``torch.arange`` may not count as ``range`` does."""
+    if spelled_arange(script, counted) is None:
+        return Reason("no-name", "torch.arange, which counts the same there, cannot be named here")
+    if may_go_backwards(script, counted):
+        text = f"whether '{ast.unparse(counted)}' may end before it starts is not known, for which torch.arange fails"
+        return Reason("other-result", text)
     return None
 
 

@@ -1,4 +1,4 @@
-"""``torch.LongTensor(range(n))``: the integers that ``torch.arange(n)`` counts, in the same number format."""
+"""``torch.LongTensor(range(n))``, ``x[np.arange(n)]``: what ``torch.arange(n)`` counts, in the same number format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from codemods.dataflow.values import Literal, Tensor, Unknown, library_names, wi
 if TYPE_CHECKING:
     from codemods.facts.script import Script
 
-_RANGE = "builtins.range"
+_RANGE, _LIST, _ARANGE = "builtins.range", "builtins.list", "numpy.arange"
 _TAKES = "torch.LongTensor"
 """The constructor whose number format is the one that ``torch.arange`` counts integers in."""
 _START_AND_END = 2
@@ -26,6 +26,21 @@ def range_of(script: Script, name: str, maker: ast.Call) -> ast.Call | None:
             is_plain = not given.keywords and not any(isinstance(each, ast.Starred) for each in given.args)
             return given if is_range and is_plain and 1 <= len(given.args) <= _START_AND_END else None
     return None
+
+
+def counted_in_index(script: Script, index: ast.expr) -> ast.Call | None:
+    """The call that counts an index from 0, or from a number: ``range(n)``, ``list(range(n))``, ``np.arange(n)``."""
+    if not isinstance(index, ast.Call) or index.keywords or any(isinstance(each, ast.Starred) for each in index.args):
+        return None
+    names, values = library_names(script.flow.values(index.func)), script.flow.values(index.func)
+    if len(values) != 1 or not index.args:
+        return None
+    if names == {_LIST}:
+        inner = index.args[0]
+        is_range = isinstance(inner, ast.Call) and library_names(script.flow.values(inner.func)) == {_RANGE}
+        return counted_in_index(script, inner) if is_range else None
+    # Whatever counts an index counts integers.
+    return index if len(index.args) <= _START_AND_END and names and names <= {_RANGE, _ARANGE} else None
 
 
 def may_go_backwards(script: Script, counted: ast.Call) -> bool:
