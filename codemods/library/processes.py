@@ -9,6 +9,21 @@ _SPAWNS = frozenset(
 )
 _POOLS = frozenset(f"{package}.Pool" for package in _PACKAGES)
 
+_RANKS = frozenset({"rank", "local_rank", "global_rank", "world_rank", "node_rank", "nr", "get_rank", "get_local_rank"})
+_FIRST = frozenset(
+    {"is_main_process", "is_master", "is_master_process", "is_main", "is_local_main_process", "is_rank_zero"}
+)
+
+
+def is_rank(name: str) -> bool:
+    """Whether scripts give the number of a process that name; of one that runs alone, it is 0."""
+    return name in _RANKS
+
+
+def is_first(name: str) -> bool:
+    """Whether scripts ask by that name whether a process is the first, as one that runs alone is."""
+    return name in _FIRST
+
 
 def starts_training(name: str) -> bool:
     """Whether the class or function of that qualified name starts processes that may run the whole training."""

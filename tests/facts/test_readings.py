@@ -138,6 +138,27 @@ def test_what_waits(line: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        pytest.param("args.rank == 0", True, id="the first process"),
+        pytest.param("dist.get_rank() == 0", True, id="asked for"),
+        pytest.param("args.local_rank in (-1, 0)", True, id="or one that runs alone"),
+        pytest.param("is_main_process()", True, id="a function says so"),
+        pytest.param("accelerator.is_main_process", True, id="an attribute says so"),
+        pytest.param("args.rank == 1", False, id="another process"),
+        pytest.param("args.rank in (1, 2)", False, id="others"),
+        pytest.param("args.verbose", False, id="where the user wants it"),
+        pytest.param("args.verbose == 0", False, id="of another number"),
+    ],
+)
+def test_what_the_first_process_does(test: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    known = script(f"{HEAD}    if {test}:\n        print(loss.item())\n")
+    (loop,) = known.module.nodes(ast.For)
+
+    assert bool([*waits(known.flow, known.module, loop.body)]) is expected
+
+
+@pytest.mark.parametrize(
     "lines",
     [
         pytest.param("    hits = (loss > 0).cpu().sum()\nprint(hits.item())", id="it is read after the loop"),

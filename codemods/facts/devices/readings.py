@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
-from codemods.dataflow.source import FUNCTIONS, LOOPS
+from codemods.dataflow.source import FUNCTIONS, LOOPS, last_name
 from codemods.dataflow.values import (
     Batch,
     Choice,
@@ -27,6 +27,7 @@ from codemods.facts.precision.floats import content, is_differentiated, is_made_
 from codemods.facts.reach import own
 from codemods.facts.reaching import is_seen_elsewhere, reaching
 from codemods.library.kinds import Kind, computes_loss, may
+from codemods.library.processes import is_first, is_rank
 from codemods.library.waits import READ_BY_BUILTINS, READ_BY_METHODS, SIZED_BY_NUMBERS, SYNCHRONIZES
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ def is_on_device(flow: Flow, module: Module, node: ast.expr, *, or_number: bool 
 def waits(flow: Flow, module: Module, statements: Iterable[ast.AST]) -> Iterator[tuple[Module, ast.expr]]:
     """Where code surely waits for the device each time that it runs: itself, or in functions of the project it calls.
 
+    What the first of several processes does counts, too: ``if rank == 0:``.
     Where a call may run one of several functions, each of them has to wait.
     Copies of batches are not looked at: ``non_blocking`` is for them.
     """
@@ -205,7 +207,9 @@ def _waits(
 ) -> Iterator[tuple[Module, ast.expr]]:
     for statement in statements:
         for node in own(statement, ast.expr):
-            if not is_sure(module, node, statement, lambda each: _asks_for_tensor(flow, module, each)):
+            if not is_sure(
+                module, node, statement, lambda each: _asks_for_tensor(flow, module, each) or _asks_for_first(each)
+            ):
                 continue
             if _wants_numbers(flow, module, node):
                 yield module, node
@@ -263,6 +267,21 @@ def _asks_for_tensor(flow: Flow, module: Module, test: ast.expr) -> bool:
         case ast.Call(func, [asked, type_]) if library_names(flow.values(func)) == {"builtins.isinstance"}:
             return library_names(flow.values(type_)) == {"torch.Tensor"} and is_on_device(flow, module, asked)
     return False
+
+
+def _asks_for_first(test: ast.expr) -> bool:
+    """Whether a condition holds in the first of several processes, and in one that runs alone: ``rank == 0``."""
+    match test:
+        case ast.Compare(asked, [ast.Eq()], [ast.Constant(0)]):
+            pass
+        case ast.Compare(asked, [ast.In()], [ast.List(numbers) | ast.Tuple(numbers)]):
+            if not any(isinstance(each, ast.Constant) and each.value == 0 for each in numbers):
+                return False
+        case _:
+            called = test.func if isinstance(test, ast.Call) else test
+            return is_first(last_name(called) or "")
+    called = asked.func if isinstance(asked, ast.Call) else asked
+    return is_rank(last_name(called) or "")
 
 
 def _wants_numbers(flow: Flow, module: Module, node: ast.expr) -> bool:
