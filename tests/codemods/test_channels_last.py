@@ -134,8 +134,8 @@ VIEWS = {
         "x = F.avg_pool2d(x, 64)\nx = x.reshape(x.size(0), -1)\nreturn self.fc(x)",
     ),
     "a view of what was a view of images": (
-        "x = F.avg_pool2d(x, 64).view(-1, 256)\nx = x.view(x.size(0), 256)\nreturn self.fc(x)",
-        "x = F.avg_pool2d(x, 64).reshape(-1, 256)\nx = x.view(x.size(0), 256)\nreturn self.fc(x)",
+        "x = F.avg_pool2d(x, 64).view(len(x), -1)\nx = x.view(x.size(0), 256)\nreturn self.fc(x)",
+        "x = F.avg_pool2d(x, 64).reshape(len(x), -1)\nx = x.view(x.size(0), 256)\nreturn self.fc(x)",
     ),
     "a view that takes the name of the images and is written to": (
         "x = self.pool(x) + x.mean()\nx = x.view(-1, 256)\nx = F.relu(x, inplace=True)\nreturn self.fc(x)",
@@ -192,6 +192,14 @@ def test_what_fails_in_this_layout_is_written_otherwise(before: str, after: str)
     moved = "model = Net().to(device)\n" + WHERE_CUDA
 
     check_rewrites(ChannelsLast, text(forward=before), text(forward=after, move=moved))
+
+
+def test_a_view_with_a_row_for_each_image_stays() -> None:
+    forward = "x = F.avg_pool2d(x, 64)\nx = x.view(-1, self.wide)\nreturn self.fc(x)"
+    init = "self.norm = nn.BatchNorm2d(256)\n        self.wide = 256"
+    before = text(init=init, forward=forward)
+
+    check_rewrites(ChannelsLast, before, before.replace("for images", f"{WHERE_CUDA}for images", 1))
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from codemods.facts.models.compilability import code_of
 from codemods.facts.models.laid_out import LaidOut, is_grouped
 from codemods.facts.models.layers import Model, function_in_threads
 from codemods.facts.models.obstacles import branch_in_threads, wrappers_in_threads
+from codemods.facts.models.one_pixel import joins_one_pixel
 from codemods.facts.models.order import runs_only_before
 from codemods.facts.models.replication import is_only_on_several
 from codemods.facts.models.row_major import row_major
@@ -123,6 +124,7 @@ class ChannelsLast:
             and call.func.attr in VIEWS
             and not self.flow.called(call)
             and not layouts.holds(call.func.value)
+            and not joins_one_pixel(self.flow, call)
         )
 
     def why_not(self, home: Home) -> Reason | None:

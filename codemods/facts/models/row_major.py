@@ -42,6 +42,14 @@ _CONVOLUTIONS = frozenset({"torch.nn.Conv2d", "torch.nn.ConvTranspose2d"})
 _MAKES = frozenset(
     f"torch.{name}" for name in ("zeros", "ones", "full", "rand", "randn", "randint", "arange", "tensor", "linspace")
 )
+_OVER_PIXELS = frozenset({"mean", "sum", "amax"})
+_ROWS_AND_COLUMNS = frozenset({"2, 3", "3, 2", "-2, -1", "-1, -2"})
+_POOLS = frozenset({"avg_pool2d", "max_pool2d"})
+_WHOLE = frozenset(
+    {"{0}.size()[2:]", "{0}.shape[2:]", "{0}.size()[-2:]", "{0}.shape[-2:]"}
+    | {"({0}.size(2), {0}.size(3))", "({0}.shape[2], {0}.shape[3])", "[{0}.size(2), {0}.size(3)]"}
+)
+"""How the rows and columns of images are written, which a pooling takes all at once."""
 _REARRANGES = frozenset({"permute", "transpose", "t", "swapaxes", "movedim", "expand", "expand_as", "as_strided"})
 
 
@@ -133,7 +141,20 @@ class RowMajor:
             start = given[0] if given else argument_of(call, "start_dim")
             is_whole = len(given) <= 1 and argument_of(call, "end_dim") is None
             return is_whole and (start is None or _is_number(start, 1))
-        return name in ONE_PIXEL and len(given) == 1 and _is_one(given[0])
+        return self._leaves_one_pixel(call, operand, name, given)
+
+    def _leaves_one_pixel(self, call: ast.Call, operand: ast.expr, name: str, given: Sequence[ast.expr]) -> bool:
+        """``F.adaptive_avg_pool2d(x, 1)``, ``x.mean((2, 3), True)``, ``F.avg_pool2d(x, x.size()[2:])``."""
+        if name in ONE_PIXEL:
+            return _pools_to_one(given, call.keywords)
+        by_name = {each.arg: each.value for each in call.keywords}
+        if name in _OVER_PIXELS:
+            dimensions = given[0] if given else by_name.get("dim")
+            return dimensions is not None and ast.unparse(dimensions).strip("()[]") in _ROWS_AND_COLUMNS
+        if name in _POOLS and by_name.keys() <= {"kernel_size"} and len(given) + len(by_name) == 1:
+            size, image = (given or list(by_name.values()))[0], ast.unparse(operand)
+            return isinstance(operand, ast.Name) and ast.unparse(size) in {each.format(image) for each in _WHOLE}
+        return False
 
     def _operand(self, call: ast.Call) -> ast.expr | None:
         is_function = bool(library_names(self.flow.values(call.func)))
@@ -152,7 +173,7 @@ class RowMajor:
         if name == "Flatten":
             return made is not None and not made.args and not made.keywords
         if name in ONE_PIXEL:
-            return made is not None and len(made.args) == 1 and _is_one(made.args[0])
+            return made is not None and _pools_to_one(made.args, made.keywords)
         if name == "Sequential":
             return self._sequence_holds(layer, call)
         if layer.name in _CONVOLUTIONS:
@@ -209,6 +230,12 @@ def _is_layer(value: Value) -> bool:
 
 def _is_number(node: ast.expr, number: int) -> bool:
     return isinstance(node, ast.Constant) and node.value == number
+
+
+def _pools_to_one(given: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> bool:
+    """Whether the arguments of an adaptive pooling, besides what it pools, say that one pixel is left."""
+    sizes = [*given, *(each.value for each in keywords if each.arg == "output_size")]
+    return len(sizes) == len(given) + len(keywords) == 1 and _is_one(sizes[0])
 
 
 def _is_one(node: ast.expr) -> bool:
