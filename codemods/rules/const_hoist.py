@@ -8,6 +8,7 @@ from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrit
 from codemods.dataflow.names import words
 from codemods.editing.values import Move
 from codemods.facts.devices.constant_copies import constant_copies
+from codemods.facts.devices.copied_numbers import copied_numbers
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.loop_constants import loop_constants
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
+    from codemods.facts.devices.copied_numbers import CopiedNumbers
     from codemods.facts.script import Script
 
 _MESSAGE = "each iteration makes the same constant again"
@@ -37,9 +39,10 @@ class ConstHoist(Codemod):
         A model, a method of the project or a list is given the tensor, and may write to it or keep it. It stands under
         an ``if`` or ``with`` in the loop, or its name is given other values, too. Gradients are asked for of it. A
         model makes it in its constructor, and copies it to the device in each forward pass, or indexes by an array that
-        it made there: as a buffer it would move with the model. Nothing is said of what is not the same each time: of
-        labels as long as the batch, of tensors that are written to or added to, of copies of arrays that other code may
-        write to, of random numbers.
+        it made there: as a buffer it would move with the model. Numbers that are written in a list,
+        ``torch.tensor([0.1, 0.2]).to(x.device)``, are copied in a model's forward pass, or within an expression.
+        Nothing is said of what is not the same each time: of labels as long as the batch, of tensors that are written
+        to or added to, of copies of arrays that other code may write to, of random numbers.
 
     Results:
         The same values, bit for bit. The memory of the tensor is kept from one iteration to the next.
@@ -102,14 +105,26 @@ for x in torch.randn(10, 8, 4):
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every constant that a training loop of the module makes in each iteration, or a model copies in each pass."""
-        for each in loop_constants(script):
+        found = tuple(loop_constants(script))
+        for each in found:
             if each.why_not is not None:
                 yield self.left(each.module, each.statement, each.why_not)
                 continue
             moves = [Move(each.module, statement, each.loop) for statement in each.statements]
             yield self.rewrites(each.module, each.statement, _MESSAGE, *moves)
+        statements = {statement for each in found for statement in each.statements}
+        for numbers in copied_numbers(script):
+            if numbers.module.statement(numbers.call) not in statements:
+                yield self.left(numbers.module, numbers.call, _why_copied(numbers))
         for copy in constant_copies(script):
             text = f"each forward pass copies '{copy.name}' to the device, which the constructor made ({HERE}):"
             given = "a tensor of the array" if copy.is_array else "it"
             remedy = f"give {given} to register_buffer({copy.name!r}, …, persistent=False) there, and move the model"
             yield self.left(copy.module, copy.call, Reason("made-in-loop", text, (at(copy.module, copy.made),), remedy))
+
+
+def _why_copied(numbers: CopiedNumbers) -> Reason:
+    """Why a list of numbers had better be a tensor once."""
+    text = "the same numbers are made a tensor and copied to the device each time, for which the host waits:"
+    buffer = "give the tensor to register_buffer(…, persistent=False) in the constructor"
+    return Reason("made-in-loop", text, remedy=buffer if numbers.is_in_forward else "make it once, above the loop")

@@ -430,3 +430,28 @@ for x in torch.randn(10, 8, 4):
         "each forward pass copies 'order' to the device, which the constructor made (line 9): give a tensor of the array"
         " to register_buffer('order', …, persistent=False) there, and move the model",
     )
+
+
+WAITS = "the same numbers are made a tensor and copied to the device each time, for which the host waits: "
+
+
+@pytest.mark.parametrize(
+    ("above", "body", "remedy"),
+    [
+        pytest.param(
+            "class Scaled(nn.Module):\n    def forward(self, x):\n        return x / torch.tensor([0.1, 0.2, 1, 2]).to(x.device)\n"
+            "net = nn.Sequential(Scaled(), nn.Linear(4, 1)).cuda()",
+            "loss = net(x.cuda()).mean()",
+            "give the tensor to register_buffer(…, persistent=False) in the constructor",
+            id="a model",
+        ),
+        pytest.param(
+            "net = net.cuda()",
+            "loss = net(x.cuda() / torch.tensor([0.1, 0.2, 1, 2]).cuda()).mean()",
+            "make it once, above the loop",
+            id="the loop",
+        ),
+    ],
+)
+def test_numbers_that_are_copied_each_time(above: str, body: str, remedy: str) -> None:
+    check_leaves(ConstHoist, script(body, above), WAITS + remedy)

@@ -298,7 +298,7 @@ def runs_often(script: Script, module: Module, call: ast.expr) -> bool:
     is_of_layer = function is not None and _makes_model(script, function)
     for above, below in around(script.flow, module, call):
         if isinstance(above, FUNCTIONS):
-            if _is_forward(script, above):
+            if is_forward(script, above):
                 return True
             is_of_layer = is_of_layer or _makes_model(script, above)
         elif repeats(above, below) and (not is_of_layer or any(above is each.owner for each in script.iterations)):
@@ -316,7 +316,8 @@ def runs_often(script: Script, module: Module, call: ast.expr) -> bool:
     )
 
 
-def _is_forward(script: Script, function: Callee) -> bool:
+def is_forward(script: Script, function: Callee) -> bool:
+    """Whether it is the ``forward`` of a model of the project."""
     owner = script.flow.owner(function)
     return (
         getattr(function, "name", "") == "forward"
@@ -501,7 +502,7 @@ def _is_on_host(script: Script, node: ast.expr | None) -> bool:
     values = without_none(script.flow.values(node))
     is_host = bool(values) and all(isinstance(each, (Batch, HostTensor)) for each in values)
     above = module_of(script.flow, node).ancestors(node)
-    return is_host and not any(isinstance(each, FUNCTIONS) and _is_forward(script, each) for each in above)
+    return is_host and not any(isinstance(each, FUNCTIONS) and is_forward(script, each) for each in above)
 
 
 def _like(script: Script, transfer: Transfer) -> ast.expr | None:
