@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.values import Container, Instance, owner_of
 from codemods.facts.models.layers import Model
-from codemods.facts.models.stepped import given_parameters
+from codemods.facts.models.optimized import given_parameters
 from codemods.facts.reach import own
 from codemods.library.kinds import Kind, kind
 

@@ -9,7 +9,8 @@ from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument, Insert, Replace
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
-from codemods.facts.models.stepped import given_parameters, stepped
+from codemods.facts.models.optimized import given_parameters
+from codemods.facts.models.stepped import stepped
 from codemods.facts.precision.presence import other_precision
 from codemods.facts.reason import Reason
 from codemods.facts.training.fusing import (

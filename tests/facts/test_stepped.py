@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from probe import script
 
-from codemods.facts.models.stepped import Stepped, given_parameters, stepped
+from codemods.facts.models.stepped import Stepped, stepped
 from codemods.facts.reason import Reason
 
 IMPORTS = "import torch\nfrom torch import nn, optim\n"
@@ -302,16 +302,6 @@ def test_a_model_that_may_not_be_moved_when_the_optimizer_is_made(text: str) -> 
 
     assert isinstance(found, Reason)
     assert found.code == "moved-later"
-
-
-def test_parameters_are_given_by_position_or_by_name() -> None:
-    text = (
-        IMPORTS + "model = nn.Linear(1, 2)\noptim.SGD(model.parameters())\noptim.SGD(lr=1, params=model.parameters())\n"
-    )
-
-    given = [given_parameters(each.call) for each in script(text).optimizers]
-
-    assert all(each is not None for each in given)
 
 
 @pytest.mark.parametrize(

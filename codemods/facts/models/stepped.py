@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.signatures import argument_of, arguments_of, signature
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import is_dotted_name, lasting, walk
 from codemods.dataflow.values import (
-    Choice,
-    Container,
     Instance,
-    Literal,
-    Method,
-    Plain,
-    Unknown,
     in_order,
     owner_of,
     without_none,
@@ -28,11 +22,12 @@ from codemods.facts.devices.readings import is_sure
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.loops import module_of, places_that_run
 from codemods.facts.models.layers import Model
+from codemods.facts.models.optimized import given_parameters, models_given
 from codemods.facts.models.order import runs_only_before
 from codemods.facts.models.placement import moves, unwrapped
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason, at
-from codemods.library.kinds import COPYING_WRAPPERS, WRAPPERS, Kind, described, kind
+from codemods.library.kinds import COPYING_WRAPPERS, WRAPPERS, Kind, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,9 +37,6 @@ if TYPE_CHECKING:
     from codemods.dataflow.values import Value, Values
     from codemods.facts.script import Construction, Script
 
-_OF_MODEL = frozenset({"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"})
-_SETTINGS = (Literal, Plain, Choice)
-"""What stands beside the parameters of a group: a learning rate, a decay."""
 _ASKING = frozenset({"parameters", "named_parameters"})
 _LEAVING = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 _OTHERS = frozenset({"xpu", "(accelerator)"})
@@ -61,11 +53,6 @@ class Stepped(NamedTuple):
     """Whether one of them is still on the host when the optimizer is made: it is moved right after that."""
 
 
-def given_parameters(call: ast.Call) -> ast.expr | None:
-    """What an optimizer is given to step."""
-    return argument_of(call, "params", 0)
-
-
 class _Test(NamedTuple):
     """What says whether one model is on CUDA."""
 
@@ -78,7 +65,7 @@ def stepped(script: Script, made: Construction) -> Stepped | Reason:
     given = given_parameters(made.call)
     if given is None or isinstance(given, ast.Starred):
         return Reason("unknown-arguments", "what it is given cannot be seen")
-    models = _models(script.flow, script.flow.values(given))
+    models = models_given(script.flow, script.flow.values(given))
     if isinstance(models, Reason):
         return models
     models = tuple(dict.fromkeys(one for each in models for one in _as_made(script, each)))
@@ -95,40 +82,12 @@ def stepped(script: Script, made: Construction) -> Stepped | Reason:
     return Stepped(models, others[0] if others else "True", any(each.is_moved_later for each in tests))
 
 
-def _models(flow: Flow, given: Values) -> tuple[Value, ...] | Reason:
-    """The models that the parameters are of, or why there are others among them."""
-    found: dict[Value, None] = {}
-    todo: list[tuple[Value, bool]] = [(each, False) for each in in_order(given)]
-    seen: set[Value] = set()
-    while todo:
-        value, is_grouped = todo.pop(0)
-        if value in seen:
-            continue
-        seen.add(value)
-        owner = owner_of(value)
-        if isinstance(value, Container):
-            is_group = value.name == "dict"
-            todo += [(each, is_group) for each in in_order(flow.items(value))]
-        elif owner is not None and (value.name in _OF_MODEL or isinstance(value, Method)):
-            if kind(flow, owner) is not Kind.MODEL:
-                return _not_of_model(owner)
-            found[owner] = None
-        elif not (is_grouped and isinstance(value, _SETTINGS)):
-            return _not_of_model(value)
-    return tuple(found) or Reason("unknown-model", "what it steps is not known")
-
-
 def _as_made(script: Script, model: Value) -> tuple[Value, ...]:
     """The objects that the script makes of the class whose ``self`` the model is."""
     if not isinstance(model, Instance) or model.site is not None:
         return (model,)
     layers = (layer for each in script.models for layer in each.layers)
     return tuple(each for each in layers if owner_of(each) == owner_of(model) and each.site is not None) or (model,)
-
-
-def _not_of_model(value: Value) -> Reason:
-    what = value.name if isinstance(value, Unknown) and value.name else f"it is given {described(value)}"
-    return Reason("unknown-model", f"not all that it steps is known to be parameters of models: {what}")
 
 
 def _test(script: Script, made: Construction, model: Value, place: ast.stmt) -> _Test | Reason:
