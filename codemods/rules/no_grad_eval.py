@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from codemods.facts.training.evaluation_region import EvaluationRegion
 
 _MESSAGE = "evaluation keeps every activation for a backward pass that never comes"
+_TARGET = "a backward pass would only compute gradients of a model that no optimizer steps"
 
 
 class NoGradEval(Codemod):
@@ -35,9 +36,11 @@ class NoGradEval(Codemod):
 
     When it is left:
         The code also trains, needs gradients itself (adversarial examples, saliency, gradient penalties), keeps
-        tensors for later or returns them to code that trains on them. The model runs once only. Where a parameter or
-        the name of a loop says whether code trains, ``torch.set_grad_enabled(phase == "train")`` serves both; where
-        that is not known to be so, it is left. A missing ``model.eval()`` is not added: it changes results.
+        tensors for later or returns them to code that trains on them. The model runs once only. A model that computes
+        targets in training, such as a teacher, is left where an optimizer may step it, where something may read its
+        gradients or ask a tensor for its graph, and where the same statement computes what is trained. Where a
+        parameter or the name of a loop says whether code trains, ``torch.set_grad_enabled(phase == "train")`` serves
+        both; where that is not known to be so, it is left. A missing ``model.eval()`` is not added: it changes results.
 
     Results:
         The same values, bit for bit, for convolutional, linear and GRU networks. Without gradients, layers of
@@ -55,7 +58,8 @@ class NoGradEval(Codemod):
     phases = frozenset({Phase.EVALUATION})
     causes = words(
         """
-        also-trains graph-escapes needs-gradients no-name nothing-to-gain script-decides shared-autocast volatile
+        also-trains gradients-read graph-escapes needs-gradients no-name nothing-to-gain other-result script-decides
+        shared-autocast unknown-model volatile
         """
     )
     failures = (r"does not require grad and does not have a grad_fn",)
@@ -116,6 +120,37 @@ for epoch in range(10):
     with torch.no_grad():
         for images in torch.randn(4, 8, 784):
             print(model(images).argmax(1))
+""",
+        ),
+        Rewrites(
+            before="""\
+import torch
+from torch import nn
+
+teacher = nn.Linear(784, 10)
+student = nn.Linear(784, 10)
+optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+for images in torch.randn(10, 8, 784):
+    goal = teacher(images)
+    loss = nn.functional.mse_loss(student(images), goal)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+            after="""\
+import torch
+from torch import nn
+
+teacher = nn.Linear(784, 10)
+student = nn.Linear(784, 10)
+optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+for images in torch.randn(10, 8, 784):
+    with torch.no_grad():
+        goal = teacher(images)
+    loss = nn.functional.mse_loss(student(images), goal)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
 """,
         ),
         Leaves(
@@ -191,4 +226,5 @@ def evaluate_attack(images, labels):
         else:
             edits.append(Wrap(module, region.statements, f"with {name}({region.flag}):"))
         promise = Promise.BITWISE if region.is_exact else Promise.PRECISION
-        return self.rewrites(module, region.node, _MESSAGE, *edits, promise=promise)
+        message = _TARGET if region.is_target else _MESSAGE
+        return self.rewrites(module, region.node, message, *edits, promise=promise)

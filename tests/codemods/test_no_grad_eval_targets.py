@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from kit import check_leaves, check_rewrites, check_silent
+import re
 
+import pytest
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from codemods.codemod import Promise
 from codemods.rules.no_grad_eval import NoGradEval
 from tests.training import run_script
 
@@ -122,3 +125,367 @@ def test_a_model_that_becomes_torchscript_is_left() -> None:
     code = HEAD + INSIDE.replace("model = Pair()", "model = torch.jit.script(Pair())")
 
     check_leaves(NoGradEval, code, "the model may be compiled to TorchScript, which knows few `with` blocks")
+
+
+# Models that no optimizer steps.
+
+NET = """\
+
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.hidden = nn.Linear(8, width)
+        self.norm = nn.BatchNorm1d(width)
+        self.drop = nn.Dropout(0.3)
+        self.out = nn.Linear(width, 4)
+
+    def forward(self, x):
+        return self.out(self.drop(F.relu(self.norm(self.hidden(x)))))
+
+
+"""
+TAUGHT = f"""\
+{HEAD}{NET}teacher = Net(32)
+student = Net(8)
+optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+for step in range(4):
+    x, y = torch.randn(16, 8), torch.randint(0, 4, (16,))
+    logits = student(x)
+    soft = teacher(x)
+    loss = F.cross_entropy(logits, y) + F.mse_loss(logits, soft)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item().hex())
+"""
+SOFT = "    soft = teacher(x)\n"
+MAKE, BEFORE_LOSS, SHOW = "optimizer =", "    loss =", "    print(loss"
+
+
+def taught(*changes: tuple[str, str]) -> str:
+    """The script of teacher and student with some changes."""
+    code = TAUGHT
+    for old, new in changes:
+        assert old in code
+        code = code.replace(old, new)
+    return code
+
+
+TARGETS = {
+    "a teacher that is not detached": (),
+    "its probabilities": ((SOFT, "    soft = F.softmax(teacher(x) / 4, dim=1)\n"),),
+    "several lines": ((SOFT, "    soft = teacher(\n        x\n    )  # of the teacher\n"),),
+    "under a condition": ((SOFT, f"    if step < 9:\n    {SOFT}"),),
+    "its method": (("teacher(x)", "teacher.forward(x)"),),
+    "the student's gradients are clipped": (
+        ("    optimizer.step()", "    nn.utils.clip_grad_norm_(student.parameters(), 1)\n    optimizer.step()"),
+    ),
+    "the student's gradients are shown": ((SHOW, "    print(student.out.weight.grad.norm())\n    print(loss"),),
+    "losses in a list": (
+        ("    loss = F.cross_entropy(logits, y) + F.mse_loss(logits, soft)\n", ""),
+        (
+            "    optimizer.zero_grad()",
+            "    losses = []\n    losses.append(F.cross_entropy(logits, y))\n"
+            "    losses.append(F.mse_loss(logits, soft))\n    loss = sum(losses)\n    optimizer.zero_grad()",
+        ),
+    ),
+    "a loss that is not always there": (("F.mse_loss(logits, soft)", "(F.mse_loss(logits, soft) if step % 2 else 0)"),),
+    "projected by what is trained": (
+        (MAKE, "project = nn.Linear(4, 4)\noptimizer ="),
+        ("(student.parameters(), lr", "([*student.parameters(), *project.parameters()], lr"),
+        ("logits, soft)", "logits, project(soft))"),
+    ),
+    "several of them": (
+        ("teacher = Net(32)", "teachers = [Net(16) for _ in range(3)]"),
+        (SOFT, "    soft = sum(each(x) for each in teachers) / 3\n"),
+    ),
+    "autocast": (
+        (
+            "    logits = student(x)\n",
+            '    with torch.autocast("cpu", dtype=torch.bfloat16):\n        logits = student(x)\n',
+        ),
+        (SOFT, f"    {SOFT}"),
+    ),
+}
+
+
+@pytest.mark.parametrize("changes", TARGETS.values(), ids=list(TARGETS))
+def test_a_model_that_no_optimizer_steps_computes_without_gradients(changes: tuple[tuple[str, str], ...]) -> None:
+    code = taught(*changes)
+    lines = code.splitlines(keepends=True)
+    start = next(at for at, each in enumerate(lines) if each.lstrip().startswith("soft ="))
+    count = 3 if lines[start].endswith("(\n") else 1
+
+    check_trains_alike(code, without_gradients(code, *lines[start : start + count]))
+
+
+def test_its_message_names_what_is_spared() -> None:
+    (site,) = run(NoGradEval, TAUGHT).sites
+
+    assert site.message == "a backward pass would only compute gradients of a model that no optimizer steps"
+
+
+READ = "no optimizer steps the model, but its gradients may be read"
+OTHERWISE = "no optimizer steps the model, but it may be differentiated otherwise"
+GIVEN = "no optimizer steps the model, but what it is given to may ask for its gradients"
+PART = "no optimizer steps the model, but a part of it may be one of another model, too"
+CHANGED = "no optimizer steps the model, but what it computes may be changed in place"
+ALONE = "no optimizer steps the model, and what is differentiated may depend on nothing else"
+TOO = (
+    "no optimizer steps the model that it calls, but it computes what is trained on, too: compute it in a statement of "
+    "its own, under torch.no_grad()"
+)
+CALLS = "    optimizer.step()"
+LEFT = {
+    "its gradients are shown": (READ, ((SHOW, "    print(teacher.out.weight.grad.norm())\n    print(loss"),)),
+    "by the name of the attribute": (
+        READ,
+        ((SHOW, '    print(getattr(teacher.out.weight, "grad").norm())\n    print(loss'),),
+    ),
+    "it is updated by hand": (
+        READ,
+        (
+            (
+                CALLS,
+                f"{CALLS}\n    for p in teacher.parameters():\n        p.data -= 0.1 * p.grad\n        p.grad = None",
+            ),
+        ),
+    ),
+    "they are zeroed by hand": (
+        READ,
+        ((CALLS, f"{CALLS}\n    for p in teacher.parameters():\n        p.grad.zero_()"),),
+    ),
+    "a hook on its gradients": (
+        READ,
+        ((MAKE, 'teacher.register_full_backward_hook(lambda *_: print("hook"))\noptimizer ='),),
+    ),
+    "they are clipped": (GIVEN, ((CALLS, f"    print(nn.utils.clip_grad_norm_(teacher.parameters(), 1))\n{CALLS}"),)),
+    "an optimizer of another library": (
+        GIVEN,
+        (
+            ("import copy\n", "import copy\nimport lion\n"),
+            (MAKE, "other = lion.Lion(teacher.parameters())\noptimizer ="),
+        ),
+    ),
+    "a tracker of gradients": (
+        GIVEN,
+        (("import copy\n", "import copy\nimport wandb\n"), (MAKE, "wandb.watch(teacher)\noptimizer =")),
+    ),
+    "a shared layer": (PART, ((MAKE, "student.hidden = teacher.hidden\noptimizer ="),)),
+    "a tied weight": (PART, ((MAKE, "student.out.weight = teacher.out.weight\noptimizer ="),)),
+    "a layer that another model is made with": (
+        PART,
+        ((MAKE, "head = nn.Sequential(teacher.out, nn.ReLU())\noptimizer ="),),
+    ),
+    "in place by what is trained": (CHANGED, ((BEFORE_LOSS, "    soft += 0.1 * logits\n    loss ="),)),
+    "a part of it in place": (CHANGED, ((BEFORE_LOSS, "    soft[:4] = logits[:4]\n    loss ="),)),
+    "a view of it in place": (CHANGED, ((BEFORE_LOSS, "    rows = soft[:4]\n    rows.add_(logits[:4])\n    loss ="),)),
+    "its graph is asked for": (
+        "gradients are needed in it",
+        ((BEFORE_LOSS, "    assert soft.requires_grad\n    loss ="),),
+    ),
+    "another derivative": (
+        OTHERWISE,
+        ((CALLS, f"{CALLS}\n    print(torch.autograd.grad(teacher(x).sum(), teacher.out.weight)[0].norm())"),),
+    ),
+    "one loss without the student": (
+        ALONE,
+        (
+            (
+                "    loss = F.cross_entropy(logits, y) + F.mse_loss(logits, soft)\n",
+                "    if step < 2:\n        loss = F.cross_entropy(soft, y)\n"
+                "    else:\n        loss = F.mse_loss(logits, soft)\n",
+            ),
+        ),
+    ),
+    "one statement for both": (TOO, ((SOFT, ""), ("logits, soft)", "logits, teacher(x))"))),
+    "a tuple of both": (
+        TOO,
+        (("    logits = student(x)\n", ""), (SOFT, "    logits, soft = student(x), teacher(x)\n")),
+    ),
+    "projected at once": (
+        TOO,
+        (
+            (MAKE, "project = nn.Linear(4, 4)\noptimizer ="),
+            ("(student.parameters(), lr", "([*student.parameters(), *project.parameters()], lr"),
+            (SOFT, "    soft = project(teacher(x))\n"),
+        ),
+    ),
+    "several processes": (
+        "no optimizer steps the model, but its gradients are exchanged with other processes",
+        ((MAKE, "teacher = nn.parallel.DistributedDataParallel(teacher)\noptimizer ="),),
+    ),
+    "compiled for CUDA graphs": (
+        "no optimizer steps the model, but it is compiled in a mode that may overwrite what it computed",
+        ((MAKE, 'teacher = torch.compile(teacher, mode="reduce-overhead")\noptimizer ='),),
+    ),
+    "kept for later": ("it keeps a tensor for later", ((BEFORE_LOSS, "    student.last = soft\n    loss ="),)),
+    "a forward hook": (
+        "a forward hook may keep tensors for later",
+        ((MAKE, "teacher.out.register_forward_hook(lambda *_: None)\noptimizer ="),),
+    ),
+    "an input that is told to have gradients": (
+        "no optimizer steps the model, but what it is given may ask for gradients",
+        ((SOFT, f"    x.requires_grad_()\n{SOFT}"),),
+    ),
+    "an input from elsewhere": (
+        "no optimizer steps the model, but what it is given may have been computed by one",
+        (("import copy\n", "import copy\nimport other\n"), (SOFT, "    soft = teacher(other.noise(x))\n")),
+    ),
+}
+
+
+@pytest.mark.parametrize(("because", "changes"), LEFT.values(), ids=list(LEFT))
+def test_what_would_see_it_is_named(because: str, changes: tuple[tuple[str, str], ...]) -> None:
+    code = taught(*changes)
+    found = run(NoGradEval, code)
+
+    assert found.after == code
+    assert {re.sub(r" \(line \d+\)(: put .*)?$", "", each.message) for each in found.sites} == {because}
+
+
+SILENT = {
+    "one optimizer for both": (("(student.parameters(), lr", "([*student.parameters(), *teacher.parameters()], lr"),),
+    "added to the optimizer": (("for step", 'optimizer.add_param_group({"params": teacher.parameters()})\nfor step'),),
+    "an optimizer of its own": ((MAKE, "other = torch.optim.SGD(teacher.parameters(), lr=0.1)\noptimizer ="),),
+    "its parameters by a comprehension": (
+        ("(student.parameters(), lr", "([p for net in (student, teacher) for p in net.parameters()], lr"),
+    ),
+    "the same object": (("teacher = Net(32)\nstudent = Net(8)", "teacher = student = Net(8)"),),
+    "made by one call of a function": (
+        (
+            "teacher = Net(32)\nstudent = Net(8)",
+            "def make():\n    return Net(8)\n\n\nteacher, student = make(), make()",
+        ),
+    ),
+    "of what the student computes": (("teacher(x)", "teacher(x + logits.mean())"),),
+    "of what is learned": (
+        (MAKE, "prompt = nn.Parameter(torch.zeros(8))\noptimizer ="),
+        ("(student.parameters(), lr", "([*student.parameters(), prompt], lr"),
+        ("teacher(x)", "teacher(x + prompt)"),
+    ),
+    "frozen": ((MAKE, "for p in teacher.parameters():\n    p.requires_grad = False\noptimizer ="),),
+    "frozen at once": ((MAKE, "teacher.requires_grad_(False)\noptimizer ="),),
+    "differentiated by itself": ((CALLS, f"{CALLS}\n    teacher(x).sum().backward()"),),
+    "an optimizer that is not known": (
+        ("import copy\n", "import copy\nimport lion\n"),
+        ("torch.optim.SGD(student", "lion.Lion(student"),
+    ),
+}
+
+
+@pytest.mark.parametrize("changes", SILENT.values(), ids=list(SILENT))
+def test_a_model_that_may_be_trained_or_has_no_graph_is_no_site(changes: tuple[tuple[str, str], ...]) -> None:
+    check_silent(NoGradEval, taught(*changes))
+
+
+PERCEPTUAL = f"""\
+{HEAD}{NET}class Perceptual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = Net(16)
+
+    def forward(self, output, target):
+        ours = self.features(output)
+        theirs = self.features(target)
+        return F.mse_loss(ours, theirs)
+
+
+net, criterion = nn.Linear(8, 8), Perceptual()
+optimizer = torch.optim.Adam(net.parameters())
+for _ in range(3):
+    x = torch.randn(16, 8)
+    loss = criterion(net(x), x)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item().hex())
+"""
+THEIRS = "        theirs = self.features(target)\n"
+
+
+def test_a_loss_of_features_needs_no_graph_of_the_target() -> None:
+    check_trains_alike(PERCEPTUAL, without_gradients(PERCEPTUAL, THEIRS))
+
+
+def test_a_loss_of_features_that_is_given_both_ways_around_needs_both() -> None:
+    check_silent(NoGradEval, PERCEPTUAL.replace("criterion(net(x), x)", "criterion(net(x), x) + criterion(x, net(x))"))
+
+
+DISTILLED = f"""\
+{HEAD}{NET}class Distilled(nn.Module):
+    def __init__(self, teacher, student):
+        super().__init__()
+        self.teacher, self.student = teacher, student
+
+    def forward(self, x):
+        logits = self.student(x)
+        soft = self.teacher(x)
+        return F.mse_loss(logits, soft)
+
+
+model = Distilled(Net(16), Net(8))
+optimizer = torch.optim.Adam(model.student.parameters())
+for _ in range(3):
+    loss = model(torch.randn(16, 8))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item().hex())
+"""
+
+
+def test_a_teacher_inside_of_a_model_computes_without_gradients() -> None:
+    check_trains_alike(DISTILLED, without_gradients(DISTILLED, "        soft = self.teacher(x)\n"))
+
+
+def test_a_teacher_whose_model_is_stepped_as_a_whole_is_no_site() -> None:
+    check_silent(NoGradEval, DISTILLED.replace("model.student.parameters()", "model.parameters()"))
+
+
+LEARNED = f"""\
+{HEAD}{NET}policy, target = Net(16), Net(16)
+target.load_state_dict(policy.state_dict())
+optimizer = torch.optim.Adam(policy.parameters())
+for step in range(6):
+    state, later, reward = torch.randn(16, 8), torch.randn(16, 8), torch.randn(16)
+    value = policy(state).gather(1, torch.randint(0, 4, (16, 1))).squeeze(1)
+    best = policy(later).argmax(1, keepdim=True)
+    goal = target(later).gather(1, best).squeeze(1)
+    loss = F.smooth_l1_loss(value, reward + 0.99 * goal)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 3 == 0:
+        target.load_state_dict(policy.state_dict())
+    print(loss.item().hex())
+"""
+
+
+def test_one_block_serves_neighbours() -> None:
+    goals = [each for each in LEARNED.splitlines(keepends=True) if "best =" in each or "goal =" in each]
+
+    check_trains_alike(LEARNED, without_gradients(LEARNED, *goals))
+
+
+@pytest.mark.parametrize(
+    ("made", "promise"),
+    [
+        pytest.param("Net(32)", Promise.BITWISE, id="convolutions and the like"),
+        pytest.param("torch.compile(Net(32))", Promise.PRECISION, id="another graph is compiled"),
+        pytest.param("nn.Sequential(nn.TransformerEncoderLayer(8, 2), Net(4))", Promise.PRECISION, id="a fused path"),
+    ],
+)
+def test_promises_what_the_layers_of_a_teacher_keep(made: str, promise: Promise) -> None:
+    (site,) = run(NoGradEval, taught(("teacher = Net(32)", f"teacher = {made}"))).sites
+
+    assert site.promise is promise
+
+
+def test_what_runs_once_gains_nothing() -> None:
+    lines = TAUGHT.splitlines(keepends=True)
+    start = next(at for at, each in enumerate(lines) if each.startswith("for step"))
+    code = "".join((*lines[:start], *(each.removeprefix("    ") for each in lines[start + 1 :])))
+
+    check_leaves(NoGradEval, code, "it computes a graph that nobody asks for, but only once")

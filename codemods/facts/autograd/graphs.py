@@ -73,6 +73,9 @@ class Graphs:
         strict: Whether code that is not seen may keep what it is given, and train on it.
     """
 
+    hands_on: Callable[[ast.Call], bool] = staticmethod(lambda _: False)
+    """Whether a call's result carries a graph where its arguments do, and no other, whatever it runs."""
+
     def __init__(
         self,
         flow: Flow,
@@ -155,6 +158,33 @@ class Graphs:
         walk.run(statements)
         return found
 
+    def needing(
+        self, module: Module, statements: Sequence[ast.stmt], asked: Mapping[ast.stmt, Sequence[ast.expr]]
+    ) -> frozenset[ast.expr]:
+        """Those of some expressions that may carry a graph where they are computed, be it one of elsewhere.
+
+        Args:
+            module: Where they stand.
+            statements: All that runs before them in their function or module, and their own statements.
+            asked: The expressions, by the statements that compute them.
+        """
+        walk = self._walk(module, statements[0], frozenset())
+        walk.asked = asked
+        walk.run(statements)
+        return frozenset(walk.needing)
+
+    def surely_carry(
+        self, module: Module, statements: Sequence[ast.stmt], asked: Mapping[ast.stmt, Sequence[ast.expr]]
+    ) -> bool:
+        """Whether all of some expressions carry a graph on every way that leads to them; the arguments are those above.
+
+        What a branch or a loop adds to a number counts: a number alone cannot be differentiated.
+        """
+        walk = _SureWalk(self, {}, *self._scope(module, statements[0]))
+        walk.asked = asked
+        walk.run(statements)
+        return walk.lacking is None
+
     def carries(self, module: Module, node: ast.expr, names: frozenset[str]) -> bool:
         """Whether an expression may carry a graph where these names do before its statement."""
         return self._walk(module, module.statement(node), names).carries(node)
@@ -176,15 +206,22 @@ class Graphs:
         self, module: Module, place: ast.stmt, names: frozenset[str], bare: frozenset[str] = frozenset()
     ) -> _Walk:
         carrying = dict.fromkeys(bare, _Held.NONE) | dict.fromkeys(names, _Held.CARRIES)
+        return _Walk(self, carrying, *self._scope(module, place))
+
+    @staticmethod
+    def _scope(module: Module, place: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
+        """The names that the function or module around a statement binds, and those that it shares with others."""
         scope = module.function(place)
         if scope is None:
-            return _Walk(self, carrying, bound_names(module.tree), frozenset())
-        return _Walk(self, carrying, bound_names(scope) - frozenset(signature(scope).names), declared_outer(scope))
+            return bound_names(module.tree), frozenset()
+        return bound_names(scope) - frozenset(signature(scope).names), declared_outer(scope)
 
 
 class _Held(enum.IntEnum):
     """What a name holds; what may hold one of two holds the greater."""
 
+    NUMBER = -1
+    """What cannot be differentiated: told apart from the next one only where all ways are asked for."""
     NONE = 0
     OUTSIDE = 1
     """What may carry a graph of elsewhere, as it came: nothing is lost until something is computed from it."""
@@ -212,6 +249,10 @@ class _Walk(ForwardAnalysis[_Held]):
         """The statement that is followed."""
         self.before: dict[ast.stmt, frozenset[str]] | None = None
         """What carries a graph before each statement, where that is asked for."""
+        self.asked: Mapping[ast.stmt, Sequence[ast.expr]] = {}
+        """The expressions of which it is asked whether they may carry a graph."""
+        self.needing: set[ast.expr] = set()
+        """Those of them that may."""
 
     @property
     def course(self) -> Course:
@@ -225,6 +266,7 @@ class _Walk(ForwardAnalysis[_Held]):
         self._here = statement
         if self.before is not None:
             self.before[statement] = self.before.get(statement, frozenset()) | _carrying(self.names)
+        self.needing.update(each for each in self.asked.get(statement, ()) if self.of(each) is not _Held.NONE)
 
     def join(self, one: _Held, other: _Held) -> _Held:
         return max(one, other)
@@ -506,6 +548,8 @@ class _Walk(ForwardAnalysis[_Held]):
         return isinstance(call.func, ast.Name) and self.names.get(call.func.id) is _Held.CARRIES
 
     def _call_carries(self, call: ast.Call, *, operand: bool) -> bool:
+        if self._graphs.hands_on(call):
+            return any(self.carries(each, operand=True) for each in arguments_of(call))
         if self._graphs.makes(call) or self._is_closure(call):
             return True
         callees = self._flow.values(call.func)
@@ -529,6 +573,28 @@ class _Walk(ForwardAnalysis[_Held]):
         if row is not None and row.memory in {Memory.VIEW, Memory.EITHER}:
             arguments = [each for each in arguments if self.carries(each)]  # sizes, devices and types
         return any(self.carries(each, operand=True) for each in (*receiver, *arguments))
+
+
+class _SureWalk(_Walk):
+    """The same, where what may hold one of two holds the lesser: whether each name holds a graph on every way."""
+
+    lacking: ast.expr | None = None
+    """An expression that is asked for and may carry none."""
+
+    def reached(self, statement: ast.stmt) -> None:
+        super().reached(statement)
+        for each in self.asked.get(statement, ()):
+            if not self.carries(each):
+                self.lacking = each
+
+    def join(self, one: _Held, other: _Held) -> _Held:
+        return max(one, other) if _Held.NUMBER in {one, other} else min(one, other)
+
+    def of(self, node: ast.expr) -> _Held:
+        values = self._flow.values(node)
+        if values and all(isinstance(each, (Literal, Plain)) for each in values):
+            return _Held.NUMBER
+        return super().of(node)
 
 
 def _carrying(names: Mapping[str, _Held]) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
@@ -27,6 +28,7 @@ from codemods.facts.training.modes import (
 )
 from codemods.facts.training.side_graphs import SideGraphs
 from codemods.facts.training.stretches import ONCE, Stretches
+from codemods.facts.training.targets import Targets
 from codemods.library.kinds import MODULE_METHODS
 
 if TYPE_CHECKING:
@@ -61,13 +63,23 @@ class Evaluations:
         self._stretches = Stretches(flow, self._uses, self._obstacles, self._computes)
         self._sides = SideGraphs(flow, self._uses, self._obstacles)
         self._acting = Acting(flow, self._uses, self._obstacles)
+        self._targets = Targets(flow, self._uses, self._obstacles)
         self._whole: dict[FunctionNode, EvaluationRegion | None] = {}
 
     def find(self) -> Iterator[EvaluationRegion]:
         """The regions, in the order of the text, without those that run without gradients already."""
+        found: list[EvaluationRegion] = []
         for region in self._chosen():
             is_open = region.why_not is None and not region.flag
-            yield replace(region, why_not=self._obstacles.reaching_backward(region)) if is_open else region
+            found.append(replace(region, why_not=self._obstacles.reaching_backward(region)) if is_open else region)
+        taken: set[ast.AST] = {each for region in found for each in region.statements or (region.node,)}
+        for module in self._modules:
+            for region in self._targets.find(module, taken):
+                before = [each for each in found if each.is_followed_by(region)]
+                behind = [each for each in found if region.is_followed_by(each)]
+                together = reduce(EvaluationRegion.followed_by, [*before, region, *behind])
+                found = [each for each in found if each not in before and each not in behind] + [together]
+        yield from found
 
     def _chosen(self) -> Iterator[EvaluationRegion]:
         for module in self._modules:

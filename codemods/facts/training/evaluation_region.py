@@ -54,6 +54,22 @@ class EvaluationRegion:
     """Why it cannot do without gradients, or None where it can."""
     flag: str = ""
     """The parameter of its function that says whether it is to have gradients, as it trains then."""
+    is_target: bool = False
+    """Whether it computes what others are trained on: its graph leads to parameters that no optimizer steps."""
+
+    def is_followed_by(self, other: EvaluationRegion) -> bool:
+        """Whether the statements of another region are those directly behind this one's, and one block serves both."""
+        if self.module is not other.module or not self.statements or not other.statements:
+            return False
+        is_open = self.why_not is None is other.why_not and not self.flag and not other.flag
+        suite = self.module.suite(self.statements[-1])
+        behind = suite[next(at for at, each in enumerate(suite) if each is self.statements[-1]) + 1 :]
+        return is_open and bool(behind) and behind[0] is other.statements[0]
+
+    def followed_by(self, other: EvaluationRegion) -> EvaluationRegion:
+        """Both regions as one."""
+        together = (*self.statements, *other.statements)
+        return replace(self, statements=together, calls=(*self.calls, *other.calls))
 
     def beside(self, modules: Collection[Module]) -> EvaluationRegion:
         """The same region where only these modules run in one process with it, and train."""

@@ -49,7 +49,7 @@ class GraphUses:
     @cached_property
     def inside(self) -> Graphs:
         """Follows what models compute, and what is computed from tensors that come from elsewhere."""
-        return self.of(self._makes_graph, outside=True)
+        return self.of(self.makes_graph, outside=True)
 
     @cached_property
     def outside(self) -> Graphs:
@@ -59,7 +59,7 @@ class GraphUses:
     @cached_property
     def strict(self) -> Graphs:
         """The same as ``inside``; what is not seen may keep tensors and train on them."""
-        return self.of(self._makes_graph, outside=True, strict=True)
+        return self.of(self.makes_graph, outside=True, strict=True)
 
     @cached_property
     def strictly_outside(self) -> Graphs:
@@ -70,6 +70,18 @@ class GraphUses:
     def doubtful(self) -> Graphs:
         """The same as ``inside``; what code that is not seen returns may carry a graph, whatever it is given."""
         return Graphs(self.flow, self._may_make_graph, lambda _: False, outside=True)
+
+    def trained(self, is_idle: Callable[[ast.Call], bool]) -> Graphs:
+        """The same as ``of_models``, where some calls of models only hand on what they are given."""
+        found = self.of(self.makes_graph, outside=False)
+        found.hands_on = is_idle
+        return found
+
+    def perhaps_trained(self, is_idle: Callable[[ast.Call], bool]) -> Graphs:
+        """The same as ``doubtful``, where some calls of models only hand on what they are given."""
+        found = Graphs(self.flow, self._may_make_graph, lambda _: False, outside=True)
+        found.hands_on = is_idle
+        return found
 
     def reaching(self, call: ast.Call) -> Graphs:
         """Follows what a call returns to a backward that is seen, and to nothing else."""
@@ -83,10 +95,10 @@ class GraphUses:
     @cached_property
     def of_models(self) -> Graphs:
         """Follows what models compute, and nothing that comes from elsewhere."""
-        return self.of(self._makes_graph, outside=False)
+        return self.of(self.makes_graph, outside=False)
 
     def _may_make_graph(self, call: ast.Call) -> bool:
-        return self._makes_graph(call) or self.is_unseen(call)
+        return self.makes_graph(call) or self.is_unseen(call)
 
     def is_unseen(self, call: ast.Call) -> bool:
         """Whether code may run that is not seen, and may do anything with what it is given."""
@@ -99,7 +111,8 @@ class GraphUses:
         )
 
     @lasting
-    def _makes_graph(self, call: ast.Call) -> bool:
+    def makes_graph(self, call: ast.Call) -> bool:
+        """Whether the call runs a model, and gradients may be on."""
         if not self.modes.calls(call):
             owners = self.flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
             method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
@@ -158,7 +171,7 @@ class GraphUses:
     @property
     def _given_by_forwards(self) -> dict[Callee, frozenset[str]]:
         """The same of what forwards call: a loss of the project is given what another model has computed."""
-        inside = self.of(self._makes_graph, outside=False)
+        inside = self.of(self.makes_graph, outside=False)
         for function, _, _ in self.flow.functions() if not self.makes_torchscript else ():
             if function.name == "forward" and is_models_method(self.flow, function):
                 inside.function(function, frozenset(signature(function).names) - {"self"})

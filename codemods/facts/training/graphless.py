@@ -13,6 +13,7 @@ from codemods.dataflow.values import (
     External,
     Function,
     HostTensor,
+    Instance,
     Literal,
     Made,
     Method,
@@ -130,6 +131,28 @@ def _is_frozen(flow: Flow, value: Value) -> bool:
         return False
     suite = module.suite(module.statement(value.site))
     return any(not needs and owner == value and statement in suite for statement, owner, needs in switches)
+
+
+@lasting
+def may_be_frozen(flow: Flow, value: Value) -> bool:
+    """Whether something may say of all parameters of the model, or of its class, that they need no gradients."""
+    for module in flow.modules:
+        for node in module.nodes(ast.Attribute):
+            is_switch = node.attr in {"requires_grad", "requires_grad_", "detach_"}
+            is_read = node.attr == "requires_grad" and isinstance(node.ctx, ast.Load)
+            if is_switch and not is_read and any(_is_about(flow, each, value) for each in flow.values(node.value)):
+                return True
+    return False
+
+
+def _is_about(flow: Flow, switched: Value, model: Value) -> bool:
+    """Whether what is switched is the model or a parameter of it, or ``self`` in its class."""
+    owner = switched if kind(flow, switched) is Kind.MODEL else owner_of(switched)
+    if owner is None or kind(flow, owner) is not Kind.MODEL:
+        return False
+    is_self = isinstance(owner, Instance) and isinstance(model, Instance) and owner.site is None
+    is_self = is_self and model.of.site in flow.family(owner.of.site)  # type: ignore[attr-defined]
+    return owner == model or is_self
 
 
 @lasting

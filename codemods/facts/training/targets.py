@@ -1,0 +1,397 @@
+"""Statements of training that run models which nobody trains: teachers, target networks, features of a target image.
+
+Their graphs may reach the backward. All that comes of it is gradients of parameters that no optimizer steps.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property, partial
+from operator import is_
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.recursion import closure
+from codemods.dataflow.signatures import arguments_of, signature
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import Instance, Method, without_none
+from codemods.facts.loops import REPEATING, loop_around, module_of
+from codemods.facts.models.layers import Model
+from codemods.facts.reason import HERE, Reason
+from codemods.facts.training.evaluation_region import EvaluationRegion
+from codemods.facts.training.graphless import is_without_parameters, may_be_frozen
+from codemods.facts.training.iterations import EventKind, called_functions, own
+from codemods.facts.training.modes import is_frameworks, is_models_method, is_unit_test
+from codemods.facts.training.stretches import ONCE
+from codemods.facts.training.unstepped import Unstepped
+from codemods.library.kinds import Kind, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
+    from codemods.facts.autograd.graphs import Graphs
+    from codemods.facts.training.graph_obstacles import GraphObstacles
+    from codemods.facts.training.graph_uses import GraphUses
+
+_SEES_GRAPH = frozenset(
+    {"grad", "grad_fn", "is_leaf", "register_hook", "requires_grad", "requires_grad_", "retain_grad"}
+)
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)
+
+
+class Targets:
+    """Finds the statements of training that run models which nobody trains, and nothing else with a graph.
+
+    Args:
+        flow: The values of the project.
+        uses: Where their graphs go.
+        obstacles: What keeps code from doing without gradients.
+    """
+
+    def __init__(self, flow: Flow, uses: GraphUses, obstacles: GraphObstacles) -> None:
+        self._flow = flow
+        self._uses = uses
+        self._obstacles = obstacles
+        self._unstepped = Unstepped(flow, uses)
+
+    def find(self, module: Module, taken: set[ast.AST]) -> Iterator[EvaluationRegion]:
+        """The statements of a module, neighbours together, without those that are taken already."""
+        by_scope: dict[Callee | None, dict[ast.stmt, list[ast.Call]]] = {}
+        for call in module.nodes(ast.Call):
+            if self._is_idle(call) and self._is_site(module, call):
+                statement = module.statement(call)
+                if taken.isdisjoint((statement, *module.ancestors(statement))):
+                    by_scope.setdefault(module.function(call), {}).setdefault(statement, []).append(call)
+        for scope, found in by_scope.items():
+            open_ = self._open(module, scope, found)
+            run: list[ast.stmt] = []
+            for statement in sorted(open_, key=lambda each: each.lineno):
+                why_not = self._why_not(module, statement, open_[statement])
+                if why_not is not None:
+                    yield self._region(module, [statement], open_[statement], why_not)
+                    continue
+                if run and not _is_next(module, run[-1], statement):
+                    yield self._region(module, run, [each for one in run for each in open_[one]], None)
+                    run = []
+                run.append(statement)
+            if run:
+                yield self._region(module, run, [each for one in run for each in open_[one]], None)
+
+    def _region(
+        self, module: Module, run: Sequence[ast.stmt], calls: Sequence[ast.Call], why_not: Reason | None
+    ) -> EvaluationRegion:
+        kept = self._obstacles.kept_inside
+        return EvaluationRegion(self._flow, module, None, tuple(run), tuple(calls), kept, why_not, is_target=True)
+
+    # Which calls are meant.
+
+    def _is_idle(self, call: ast.Call) -> bool:
+        """Whether the call runs models, and none that an optimizer steps."""
+        if not self._uses.modes.calls(call):
+            return False
+        owners = [*map(_owner, without_none(self._flow.values(call.func)))]
+        return bool(owners) and all(each is not None and self._unstepped.is_one(each) for each in owners)
+
+    def _is_site(self, module: Module, call: ast.Call) -> bool:
+        """Whether it computes a graph in training."""
+        function = module.function(call)
+        if isinstance(function, (ast.Lambda, ast.AsyncFunctionDef)) or not self._trains(module, function, call):
+            return False
+        if function is not None and (is_unit_test(module, function) or is_frameworks(self._flow, function)):
+            return False
+        owners = [*map(_owner, without_none(self._flow.values(call.func)))]
+        if any(each is not None and self._unstepped.is_differentiated_alone(each) for each in owners):
+            return False
+        if all(each is not None and self._makes_none(each) for each in owners):
+            return False
+        return not self._uses.modes.without_gradients(module, call)
+
+    def _makes_none(self, model: Value) -> bool:
+        return is_without_parameters(self._flow, model) or may_be_frozen(self._flow, model)
+
+    def _trains(self, module: Module, function: Callee | None, call: ast.Call) -> bool:
+        """Whether it is called in training iterations: by their own code, or that of functions or models they run."""
+        owners, frames = self._iterated
+        return function in frames or function in self._run_by_models or not owners.isdisjoint(module.ancestors(call))
+
+    @cached_property
+    def _iterated(self) -> tuple[frozenset[ast.AST], frozenset[Callee]]:
+        """The loops of training iterations, and the functions that these run."""
+        found = self._uses.iterations.all
+        frames = {event.frame for each in found for event in each.events if event.frame is not None}
+        owners = {each.owner for each in found}
+        return frozenset(owners), frozenset(frames)
+
+    @cached_property
+    def _run_by_models(self) -> frozenset[Callee]:
+        """The functions that models run which training iterations call."""
+        forwards: set[Callee] = {
+            forward
+            for iteration in self._uses.iterations.all
+            for event in iteration.of(EventKind.FORWARD)
+            for subject in event.subjects
+            if kind(self._flow, subject) is Kind.MODEL
+            for forward in Model(self._flow, subject).forwards
+        }
+        return frozenset(closure(forwards, self._calls_in))
+
+    def _calls_in(self, function: Callee) -> list[Callee]:
+        return [each for call in own(function, ast.Call) for each in called_functions(self._flow, call)]
+
+    @cached_property
+    def _trained(self) -> Graphs:
+        return self._uses.trained(self._is_idle)
+
+    @cached_property
+    def _perhaps_trained(self) -> Graphs:
+        return self._uses.perhaps_trained(self._is_idle)
+
+    def _open(
+        self, module: Module, scope: Callee | None, found: dict[ast.stmt, list[ast.Call]]
+    ) -> dict[ast.stmt, list[ast.Call]]:
+        """Those statements whose models are not surely given what others compute, as a loss of images is."""
+        body = module.tree.body if scope is None else scope.body
+        if isinstance(body, ast.expr):
+            return {}
+        asked = {each: [one for call in calls for one in arguments_of(call)] for each, calls in found.items()}
+        given = self._trained.needing(module, body, asked)
+        left = {each: calls for each, calls in found.items() if given.isdisjoint(asked[each])}
+        if scope is None or not is_models_method(self._flow, scope):
+            return left
+        # In a model it may be any layer: those that are given plain tensors while the model is given others as well.
+        perhaps = self._perhaps_trained.needing(module, body, asked)
+        if not self._is_given_graphs(module, scope, body):
+            return {}
+        return {each: calls for each, calls in left.items() if perhaps.isdisjoint(asked[each])}
+
+    def _is_given_graphs(self, module: Module, method: Callee, body: Sequence[ast.stmt]) -> bool:
+        """Whether a model's method is of a model that is trained, or given what a trained one has computed."""
+        class_ = self._flow.owner(method)
+        family = self._flow.family(class_) if class_ is not None else ()
+        made = {
+            each
+            for where in self._flow.modules
+            for call in where.nodes(ast.Call)
+            for each in self._flow.values(call)
+            if isinstance(each, Instance) and each.site is call and each.of.site in family
+        }
+        if not all(map(self._unstepped.is_one, made)):
+            return True
+        reads = [
+            each
+            for statement in body
+            for each in own(statement, ast.Name)
+            if each.id in signature(method).names and isinstance(each.ctx, ast.Load)
+        ]
+        asked: dict[ast.stmt, list[ast.expr]] = {}
+        for each in reads:
+            asked.setdefault(module.statement(each), []).append(each)
+        return bool(self._perhaps_trained.needing(module, body, asked))
+
+    # What keeps a statement from doing without gradients.
+
+    def _why_not(self, module: Module, statement: ast.stmt, calls: Sequence[ast.Call]) -> Reason | None:
+        for call in calls:
+            for value in without_none(self._flow.values(call.func)):
+                owner = _owner(value)
+                seen = None if owner is None else self._unstepped.why_seen(owner)
+                if seen is not None:
+                    return seen
+        if self._runs_once(module, statement):
+            return ONCE
+        return (
+            self._why_given_graphs(module, statement, calls)
+            or self._why_not_alone(module, statement)
+            or self._obstacles.of_statement(statement)
+            or self._obstacles.of_state(statement)
+            or self._why_compiled(module, statement)
+            or self._why_seen_later(module, statement, calls)
+        )
+
+    def _runs_once(self, module: Module, statement: ast.stmt) -> bool:
+        """Whether no loop is seen around it, and no function that code elsewhere may call as often as it likes."""
+        function = module.function(statement)
+        leading = closure([function] if function is not None else [], self._callers)
+        is_offered = any(not self._flow.callers(each) for each in leading)
+        return not is_offered and loop_around(self._flow, module, statement, REPEATING) is None
+
+    def _callers(self, function: Callee) -> list[Callee]:
+        calls = self._flow.callers(function)
+        above = (module_of(self._flow, each).function(each) for each in calls)
+        return [each for each in above if each is not None]
+
+    def _body(self, module: Module, statement: ast.stmt) -> Sequence[ast.stmt]:
+        function = module.function(statement)
+        return module.tree.body if function is None else function.body  # type: ignore[return-value]
+
+    def _why_given_graphs(self, module: Module, statement: ast.stmt, calls: Sequence[ast.Call]) -> Reason | None:
+        given = [one for call in calls for one in arguments_of(call)]
+        needing = self._perhaps_trained.needing(module, self._body(module, statement), {statement: given})
+        asking = self._asking_for_gradients(module, statement)
+        if not needing and asking is None:
+            return None
+        place = self._obstacles.place(statement, asking if asking is not None else statement)
+        if asking is not None:
+            text = f"no optimizer steps the model, but what it is given may ask for gradients ({HERE})"
+        else:
+            text = f"no optimizer steps the model, but what it is given may have been computed by one ({HERE}):"
+        remedy = "" if asking is not None else "put torch.no_grad() around it where it was not"
+        return Reason("needs-gradients", text, (place,), remedy)
+
+    def _asking_for_gradients(self, module: Module, statement: ast.stmt) -> ast.AST | None:
+        """Where a tensor may be told to have gradients that the model is given: ``x.requires_grad_()``."""
+        scope = module.function(statement)
+        for where in self._flow.modules:
+            for node in where.nodes(ast.Attribute):
+                if node.attr not in {"requires_grad", "requires_grad_"} or _only_reads(where, node):
+                    continue
+                function = where.function(node)
+                values = self._flow.values(node.value)
+                owners = [*map(_owner_of_parameter, values)]
+                if values and all(each is not None and kind(self._flow, each) is Kind.MODEL for each in owners):
+                    continue
+                parameters = signature(function).names if function is not None else ()
+                is_given = isinstance(node.value, ast.Name) and node.value.id in parameters
+                if function is scope or is_given or not isinstance(node.value, (ast.Name, ast.BinOp)):
+                    return node
+        return None
+
+    def _why_not_alone(self, module: Module, statement: ast.stmt) -> Reason | None:
+        """Why the statement cannot be put under ``torch.no_grad()`` as it is."""
+        remedy = "compute it in a statement of its own, under torch.no_grad()"
+        value = getattr(statement, "value", None)
+        if not isinstance(statement, _SIMPLE) or value is None:
+            text = "no optimizer steps the model that it calls, but it is no statement of its own:"
+            return Reason("not-editable", text, remedy=remedy)
+        if self._perhaps_trained.needing(module, self._body(module, statement), {statement: [value]}):
+            text = "no optimizer steps the model that it calls, but it computes what is trained on, too:"
+            return Reason("not-editable", text, remedy=remedy)
+        return None
+
+    def _why_compiled(self, module: Module, statement: ast.stmt) -> Reason | None:
+        function = module.function(statement)
+        if function is not None and is_models_method(self._flow, function) and self._uses.makes_torchscript:
+            return Reason("not-editable", "the model may be compiled to TorchScript, which knows few `with` blocks")
+        return None
+
+    def _why_seen_later(self, module: Module, statement: ast.stmt, calls: Sequence[ast.Call]) -> Reason | None:
+        """Why something may see that what is computed has no graph, or may not be changed for that."""
+        todo: list[tuple[Module, ast.stmt, ast.Call]] = [(module, statement, call) for call in calls]
+        done: set[ast.Call] = set()
+        while todo:
+            where, here, call = todo.pop()
+            if call in done:
+                continue
+            done.add(call)
+            graphs = self._uses.of(partial(is_, call), outside=False)
+            course = graphs.statements(where, [here])
+            after = graphs.after(where, here, course)
+            scopes: list[tuple[ast.AST, frozenset[str], set[str]]] = [
+                (where.function(here) or where.tree, course.ever | after.ever, _bound(here)),
+                *((each, names, set(names)) for each, names in graphs.entered.items()),
+            ]
+            for scope, carrying, held in scopes:
+                found = self._why_seen_in(scope, carrying, _aliases(scope, held))
+                if found is not None:
+                    return found
+            if course.returned is None and after.returned is None:
+                continue
+            function = where.function(here)
+            callers = self._flow.callers(function) if function is not None else ()
+            if function is None or not callers or self._flow.escapes(function):
+                return self._obstacles.of_result(function) if function is not None else None
+            todo += [
+                (module_of(self._flow, each), module_of(self._flow, each).statement(each), each) for each in callers
+            ]
+        return None
+
+    def _why_seen_in(self, scope: ast.AST, carrying: Collection[str], held: Collection[str]) -> Reason | None:
+        home = scope.body[0] if isinstance(scope, ast.Module) else scope
+        for node in walk(scope):
+            changed = _changed(node)
+            if changed is not None and _root(changed) in held:
+                text = f"no optimizer steps the model, but what it computes may be changed in place ({HERE})"
+                return Reason("graph-escapes", text, (self._obstacles.place(home, node),))
+            if isinstance(node, ast.Attribute) and node.attr in _SEES_GRAPH and _root(node.value) in carrying:
+                return self._obstacles.needs(home, node)
+            if isinstance(node, ast.Assign) and _root(node.value) in held and not isinstance(node.value, ast.Call):
+                kept = next((each for each in node.targets if isinstance(each, (ast.Attribute, ast.Subscript))), None)
+                if kept is not None:
+                    text = f"it keeps a tensor for later ({HERE})"
+                    return Reason("graph-escapes", text, (self._obstacles.place(home, kept),))
+        return None
+
+
+def _owner(value: Value) -> Value | None:
+    """The model that is called, itself or by a method."""
+    return value.of if isinstance(value, Method) else value
+
+
+def _owner_of_parameter(value: Value) -> Value | None:
+    return value.of if value.name == "torch.nn.Parameter" and hasattr(value, "of") else value
+
+
+def _only_reads(module: Module, node: ast.Attribute) -> bool:
+    """``p.requires_grad``, ``p.requires_grad = False``, ``net.requires_grad_(False)``."""
+    above = module.parent(node)
+    if node.attr == "requires_grad" and isinstance(node.ctx, ast.Load):
+        return True
+    match above:
+        case ast.Assign(_, ast.Constant(False)) | ast.Call(_, [ast.Constant(False)]):
+            return True
+    return False
+
+
+def _is_next(module: Module, one: ast.stmt, other: ast.stmt) -> bool:
+    """Whether the second statement follows the first one directly."""
+    suite = module.suite(one)
+    at = next(index for index, each in enumerate(suite) if each is one)
+    return at + 1 < len(suite) and suite[at + 1] is other
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    return {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
+
+
+def _aliases(scope: ast.AST, names: set[str]) -> set[str]:
+    """The names, and those of what they hold, or of a part or view of it."""
+    found = set(names)
+    is_growing = True
+    while is_growing:
+        before = len(found)
+        for node in walk(scope):
+            match node:
+                case ast.Assign(targets, value) if _root(value) in found:
+                    found |= {each.id for target in targets for each in walk(target) if isinstance(each, ast.Name)}
+                case ast.For(target, iterated) | ast.comprehension(target, iterated):
+                    read = {each.id for each in walk(iterated) if isinstance(each, ast.Name)}
+                    if read & found:
+                        found |= {each.id for each in walk(target) if isinstance(each, ast.Name)}
+        is_growing = len(found) > before
+    return found
+
+
+def _changed(node: ast.AST) -> ast.expr | None:
+    """What the node changes in place, if it does."""
+    match node:
+        case ast.AugAssign(target):
+            return target
+        case ast.Subscript(ctx=ast.Store()):
+            return node
+        case ast.Call(ast.Attribute(value, method)) if method.endswith("_") and not method.endswith("__"):
+            return value
+    return None
+
+
+def _root(node: ast.expr) -> str:
+    """The name that an expression takes a part or a view of; empty where it does something else."""
+    while True:
+        match node:
+            case ast.Subscript(value) | ast.Attribute(value) | ast.Call(ast.Attribute(value)):
+                node = value
+            case ast.Name(name):
+                return name
+            case _:
+                return ""
