@@ -21,6 +21,7 @@ from codemods.rules.debug_off import DebugOff
 from codemods.rules.defer_sync import DeferSync
 from codemods.rules.device_ctor import DeviceCtor
 from codemods.rules.foreach_manual_update import ForeachManualUpdate
+from codemods.rules.fused_cpu import FusedCpu
 from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.gpu_normalize import GpuNormalize
 from codemods.rules.grad_checkpoint import GradCheckpoint
@@ -87,6 +88,8 @@ ROUNDS: Rounds = (
         GradCheckpoint,
         VocabPad,
     ),
+    # A condition that asks for CUDA is no more needed where an optimizer steps fused on each device.
+    (FusedCpu,),
 )
 """Rules of one round read the same facts; between rounds facts are computed anew."""
 

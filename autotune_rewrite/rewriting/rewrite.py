@@ -216,6 +216,9 @@ class _Work:
             with self._fault(text):
                 self._original[text] = text.parsed(self._current[text])
         modules = self._modules()
+        asked = [
+            number for number, group in enumerate(self._rounds) if any(self._rules(text, group) for text in modules)
+        ]
         for number, group in enumerate(self._rounds):
             if self._whole is None:
                 modules = self._modules()
@@ -227,7 +230,7 @@ class _Work:
                     if suppressions is None or suppressions.skip_file or not rules:
                         continue
                     chosen.append(self._choose(text, *self._find(text, modules, rules), suppressions))
-            is_last = number == len(self._rounds) - 1
+            is_last = number >= max(asked, default=0)
             for each in chosen:
                 with self._fault(each.text):
                     self._decide(each)

@@ -336,6 +336,9 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "momentum-unset": "A fused SGD makes its momentum in its first step without setting it, as far as torch 2.14. "
         "Where a `GradScaler` finds an overflow in that step, as is usual with its first scale, nothing sets it any "
         "more, and parameters become NaN. In bf16 there is no scaler (`--amp bf16`); in fp16 leave SGD as it is.",
+        "other-order": "A fused step on the CPU goes through parameters, gradients and moments in the order of memory: "
+        "where they lie differently, it computes something else without a word. Where you know that they do not, add "
+        "`fused=True` by hand.",
         "not-fusible": "Sparse gradients and complex parameters are not taken by a fused step.",
         "optimizer-state-used": "The script uses the state of the optimizer, which a fused one keeps on the device.",
         # Tensors from arrays.

@@ -59,6 +59,11 @@ FEW_TENSORS = 6
 Fact ``optimizer-forms``: with 6 tensors a step of Adam took 2.8 ms and fused 1.2 ms, with 60 of a ResNet 0.83 and
 0.35 ms, with 400 small ones 4.0 and 1.3 ms; fewer were not measured.
 """
+FEW_OF_PLAIN_STEPS = 32
+"""Tensors of parameters below which a fused step of SGD without momentum was not seen to gain on a CPU.
+
+docs/measured.md, ``fused-cpu``: 0.7 times as fast with 2 tensors, 1.0 with 6, 1.9 with 32.
+"""
 FEW_BATCHES = 10
 """Batches in all that are not worth the start of workers.
 

@@ -21,6 +21,15 @@ FUSED = {
     "torch.optim.Adagrad": Fused((2, 15), is_exact=False),
 }
 """Adagrad's was one for the CPU alone in torch 2.11, and is there for CUDA in 2.15; the others have none."""
+ON_CPU = {
+    "torch.optim.Adam": (2, 4),
+    "torch.optim.AdamW": (2, 4),
+    "torch.optim.SGD": (2, 4),
+    "torch.optim.Adagrad": (2, 4),
+}
+"""Those that have a fused step on the CPU, and the first torch that has it: pytorch/pytorch 123074, 123629, 124905."""
+TAKES_A_RATE = frozenset({"torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD"})
+"""Those whose fused step has taken tensors for the learning rate from the first (Adagrad: pytorch/pytorch 153038)."""
 LEAVES_MOMENTUM_UNSET = frozenset({"torch.optim.SGD"})
 """Those whose fused step makes buffers of momentum for its kernel to fill, and says so of all of them or of none:
 ``_fused_sgd`` of torch 2.3 to 2.14."""

@@ -22,6 +22,7 @@ from codemods.library.costs import (
     FEW_BATCHES,
     FEW_FOR_A_PIXEL,
     FEW_ITERATIONS,
+    FEW_OF_PLAIN_STEPS,
     FEW_TENSORS,
     NARROW,
     OPERATIONS_A_SECOND,
@@ -220,13 +221,25 @@ class Worth:
 
     def why_fused_in_vain(self, models: Iterable[Value]) -> Reason | None:
         """Why a step in one kernel saves nothing that could be seen; None where it may, or that is not known."""
-        found = [self.networks.sizes(each) for each in models]
-        known = [each for each in found if each is not None and each.published is None]
-        tensors = sum(each.tensors for each in known)
-        if len(known) < len(found) or tensors >= FEW_TENSORS:
+        tensors = self._tensors(models)
+        if tensors is None or tensors >= FEW_TENSORS:
             return None
         text = f"it steps at most {tensors} tensors, which takes few launches anyway"
         return Reason(_CODE, text, remedy=_WHATEVER)
+
+    def why_plain_step_fused_in_vain(self, models: Iterable[Value]) -> Reason | None:
+        """The same of an SGD without momentum on a CPU, the step of which is one operation for each tensor."""
+        tensors = self._tensors(models)
+        if tensors is None or tensors >= FEW_OF_PLAIN_STEPS:
+            return None
+        text = f"without momentum the step is one operation for each of at most {tensors} tensors"
+        return Reason(_CODE, text, remedy=_WHATEVER)
+
+    def _tensors(self, models: Iterable[Value]) -> int | None:
+        """How many tensors of parameters the models have; None where that is not known."""
+        found = [self.networks.sizes(each) for each in models]
+        known = [each for each in found if each is not None and each.published is None]
+        return sum(each.tensors for each in known) if len(known) == len(found) else None
 
     def why_few_written(self, given: ast.expr | None) -> Reason | None:
         """The same of tensors that the call of the optimizer lists: ``[self.log_alpha]``, ``[scale, shift]``."""

@@ -60,15 +60,22 @@ class _Test(NamedTuple):
     is_moved_later: bool = False
 
 
-def stepped(script: Script, made: Construction) -> Stepped | Reason:
-    """The models of an optimizer, or why it is not known that their parameters are on CUDA when it steps them."""
+def given_models(script: Script, made: Construction) -> tuple[Value, ...] | Reason:
+    """The models whose parameters an optimizer is given, or why it is not known that there are no others among them."""
     given = given_parameters(made.call)
     if given is None or isinstance(given, ast.Starred):
         return Reason("unknown-arguments", "what it is given cannot be seen")
     models = models_given(script.flow, script.flow.values(given))
     if isinstance(models, Reason):
         return models
-    models = tuple(dict.fromkeys(one for each in models for one in _as_made(script, each)))
+    return tuple(dict.fromkeys(one for each in models for one in _as_made(script, each)))
+
+
+def stepped(script: Script, made: Construction) -> Stepped | Reason:
+    """The models of an optimizer, or why it is not known that their parameters are on CUDA when it steps them."""
+    models = given_models(script, made)
+    if isinstance(models, Reason):
+        return models
     place = made.module.statement(made.call)
     tests: dict[_Test, None] = {}
     for model in models:
@@ -92,7 +99,7 @@ def _as_made(script: Script, model: Value) -> tuple[Value, ...]:
 
 def _test(script: Script, made: Construction, model: Value, place: ast.stmt) -> _Test | Reason:
     """The expression that says whether the model is on CUDA, or why none is certain."""
-    found = list(_moves(script, model))
+    found = list(moves_with(script, model))
     to_cuda = [each for each in found if each.may_reach_cuda]
     if not to_cuda:
         unknown = next((each for each in found if each.device.kind is DeviceKind.UNKNOWN), None)
@@ -128,7 +135,7 @@ def _test(script: Script, made: Construction, model: Value, place: ast.stmt) -> 
     return _said(script, made, model, before, place)
 
 
-def _moves(script: Script, model: Value) -> Iterator[Transfer]:
+def moves_with(script: Script, model: Value) -> Iterator[Transfer]:
     """The moves of the model, and of what it moves with."""
     for owner in _owners(script, model):
         yield from moves(script.flow, script.modules, owner)

@@ -18,7 +18,7 @@ from codemods.library.fused import FUSED, NOT_FUSED, SPARSE
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
@@ -37,8 +37,9 @@ _ANY = "torch.optim.?"
 _ONLY_KEEPING = ("torch.optim.lr_scheduler.", "builtins.")
 """What begins the names of what does not step the optimizers that it is given."""
 _HOOK = "gradients-read", "a hook runs with its steps, and may meet gradients that are scaled"
+_STATE = "state"
 _USES = {
-    "state": ("optimizer-state-used", "its state is used, in which the count of steps would be on the device"),
+    _STATE: ("optimizer-state-used", "its state is used, in which the count of steps would be on the device"),
     "add_param_group": ("unknown-model", "parameters are added to it, which may be on another device"),
     "register_step_pre_hook": _HOOK,
     "register_step_post_hook": _HOOK,
@@ -46,18 +47,21 @@ _USES = {
 """What is done with an optimizer that a fused step does not go together with: the cause, and why."""
 
 
-def why_not_fused(script: Script, made: Construction, *, is_loaded: bool = False) -> Reason | None:
+def why_not_fused(
+    script: Script, made: Construction, *, is_loaded: bool = False, is_on_cpu: bool = False
+) -> Reason | None:
     """Why the optimizer steps as it does, whatever it steps and wherever that is.
 
     Args:
         script: The script.
         made: The optimizer.
         is_loaded: Whether it is known what is loaded into it, so that this is no reason.
+        is_on_cpu: Whether its parameters are never on CUDA: its state is then where it was.
     """
     return (
         why_overwritten(script.flow, made.module, names_of(script.flow, made.value))
         or (None if is_loaded else why_loaded(script, made))
-        or _why_used_otherwise(script, made)
+        or _why_used_otherwise(script, made, _USES.keys() - ({_STATE} if is_on_cpu else set()))
         or capture(script)
         or _why_other_parameters(script)
         or why_momentum_unset(script, made.value)
@@ -109,11 +113,11 @@ def _unread(flow: Flow, call: ast.Call) -> str:
     return ""
 
 
-def _why_used_otherwise(script: Script, made: Construction) -> Reason | None:
+def _why_used_otherwise(script: Script, made: Construction, uses: Collection[str]) -> Reason | None:
     """Its state is read or written, parameters are added to it, hooks run with its steps, or apex has it."""
     for module in script.modules:
         for attribute in module.nodes(ast.Attribute):
-            use = _USES.get(attribute.attr)
+            use = _USES[attribute.attr] if attribute.attr in uses else None
             if use is not None and made.value in script.flow.values(attribute.value):
                 return Reason(use[0], f"{use[1]} ({HERE})", (at(module, attribute),))
     for module in script.modules:
