@@ -22,6 +22,7 @@ from codemods.dataflow.values import (
     UNKNOWN_KEY,
     Class,
     Container,
+    External,
     Function,
     Tensor,
     instance,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.units import Unit
+    from codemods.dataflow.values import Values
 
 
 class Interpretation(Expressions):
@@ -238,7 +240,7 @@ class Interpretation(Expressions):
 
     def _classdef(self, statement: ast.ClassDef) -> None:
         for base in statement.bases:
-            self._flow.derive(statement, base, self._evaluate(base))
+            self._flow.derive(statement, base, self._base(base))
         this = Class(statement.name, statement)
         decorators = [self._evaluate(each) for each in statement.decorator_list]
         for keyword in statement.keywords:
@@ -249,6 +251,12 @@ class Interpretation(Expressions):
         for each in decorators:
             self._flow.decorate(this, each)
         self._bind_name(statement.name, frozenset({this}))
+
+    def _base(self, base: ast.expr) -> Values:
+        """What a base of a class is: of one that is told of types, ``Dataset[Tensor]``, what it is without them."""
+        values = self._evaluate(base)
+        generic = self._evaluate(base.value) if isinstance(base, ast.Subscript) else values
+        return generic if all(isinstance(each, (External, Class)) for each in generic) else values
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
         module = self._unit.module

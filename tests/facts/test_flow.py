@@ -459,6 +459,16 @@ def test_between_functions(text: str, expected: set[str]) -> None:
             "import torch\nfrom torch import nn\nclass A(nn.Module):\n    def __init__(self):\n        self.register_buffer('m', torch.zeros(1))\n    def f(self):\n        answer = self.m",
             "host",
         ),
+        case(
+            "a base that is told of types",
+            "from typing import Generic, TypeVar\nT = TypeVar('T')\nclass A(Generic[T]):\n    def f(self):\n        return 1\nclass B(A[int]):\n    pass\nanswer = B().f()",
+            "1",
+        ),
+        case(
+            "an item of a list of bases",
+            "class A:\n    def f(self):\n        return 1\nbases = [A]\nclass B(bases[0]):\n    pass\nanswer = B().f()",
+            "1",
+        ),
         case("the class of a base that is not known is not waited for", "class A(B):\n    x = 1\nanswer = A().x", "1"),
         case("class in a function", "def f():\n    class A:\n        x = 1\n    return A()\nanswer = f().x", "1"),
         case("function attribute", "def f():\n    pass\nf.x = 1\nanswer = f.x", "plain"),

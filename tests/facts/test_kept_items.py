@@ -62,6 +62,7 @@ def reading(global_: str) -> str:
     "text",
     [
         pytest.param(CLASS + DATA + LOADER + READ, id="each epoch reads it"),
+        pytest.param(CLASS.replace("(Dataset)", "(Dataset[tuple])") + DATA + LOADER + READ, id="a base with types"),
         pytest.param(CLASS.replace("(Dataset)", "") + DATA + LOADER + READ, id="a class without a base"),
         pytest.param(
             CLASS
