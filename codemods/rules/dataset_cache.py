@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codemods.codemod import UNMEASURED, Codemod, Default, Leaves, Phase, Promise, Rewrites
+from codemods.codemod import Codemod, Default, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
@@ -36,9 +36,10 @@ class DatasetCache(Codemod):
 
     When it is left:
         **All items stay in memory, as they are returned**, and no script shows how large they are: 4,000 images of 256
-        x 256 pixels with their masks, as numbers of 32 bits, take 4 GB. So the rule runs only where it is asked for by
-        its name, or by ``ALL``. It takes for granted that the files stay as they are while the script runs. Objects
-        that are read once, such as those of a test set, keep their items, too.
+        x 256 pixels with their masks, as numbers of 32 bits, take 4 GB; a view keeps the whole array that it is a part
+        of. So the rule runs only where it is asked for by its name, or by ``ALL``. It takes for granted that the files
+        stay as they are while the script runs. Objects that are read once, such as those of a test set, keep their
+        items, too.
 
         What reads an item draws random numbers, or calls what is not known to make the same of the same each time: the
         functions and methods that do are listed, of Python, NumPy, PIL, OpenCV, torchvision and the like. It changes
@@ -58,7 +59,8 @@ class DatasetCache(Codemod):
 
     promise = Promise.BITWISE
     default = Default.OPT_IN
-    gain = UNMEASURED
+    gain = "an iteration 1.07x as fast where a tenth of it was reading images (CPU)"
+    gain_sources = ("docs/measured.md#dataset-cache",)
     # Older ones split data sets at random by tensors, of which no two are the same key.
     min_torch = (1, 2)
     needs_cuda = False
