@@ -67,8 +67,10 @@ SIZES = {
 }
 """How much of each script's work is done: naive texts train for about as long as they take to start."""
 PAIRS = "4"
-"""As few as give an interval: fourteen comparisons share the time."""
-TEXTS = {"fast": "rewritten", "expert": "expert"}
+"""As few as give an interval: all comparisons share the time."""
+SELECTED = dict.fromkeys(("tabular_mlp", "mnist_cnn", "mnist_feedforward"), ("fused-cpu",))
+"""Rules that have to be selected, of scripts whose expert does on a CPU what they do: a third text has them, too."""
+TEXTS = {"fast": "rewritten", "selected": "rewritten, with {}", "expert": "expert"}
 """What is compared with ``naive.py``, and how the table calls it."""
 SHORTEST = 20.0
 """Seconds below which a comparison says nothing, and is not begun."""
@@ -88,11 +90,31 @@ _KEPT = ("exit_code", "run", "speed", "equality", "pairs", "sized", "ratios", "s
 def command(script: Script, text: str, data: Path, seconds: float) -> list[str]:
     """The comparison of one text with the naive one, in so many seconds."""
     folder = Path("fixtures") / script.name
-    files = [str(folder / f"{each}.py") for each in ("naive", text)]
+    files = [str(folder / "naive.py"), str(selected(script, data) if text == "selected" else folder / f"{text}.py")]
     asked = ["--device", "cpu", "--full", "--pairs", PAIRS, "--time-budget", f"{seconds:.0f}", "--timeout", LONGEST]
     asked += ["--format", "json"]
     given = ["--data", str(data), *SIZES[script.name].arguments]
     return [sys.executable, "-m", "autotune_rewrite", "verify", *files, *asked, "--", *given]
+
+
+def selected(script: Script, data: Path) -> Path:
+    """Where the text lies that has the rules of ``SELECTED``, too: beside the data, in a folder of its own."""
+    return data.parent / "selected" / f"{script.name}.py"
+
+
+def write_selected(script: Script, data: Path) -> None:
+    """Writes that text."""
+    target = selected(script, data)
+    target.parent.mkdir(exist_ok=True)
+    rules = [word for rule in ("DEFAULT", *SELECTED[script.name]) for word in ("--select", rule)]
+    naive = ROOT / "fixtures" / script.name / "naive.py"
+    command = [sys.executable, "-m", "autotune_rewrite", "rewrite", str(naive), *rules, "--output", str(target)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+
+
+def texts(script: Script) -> list[str]:
+    """What is compared with the naive text of a script."""
+    return [each for each in TEXTS if each != "selected" or script.name in SELECTED]
 
 
 def measured(script: Script, text: str, data: Path, seconds: float, left: float) -> Values:
@@ -106,7 +128,7 @@ def measured(script: Script, text: str, data: Path, seconds: float, left: float)
         left: That it can take at most.
     """
     asked = command(script, text, data, seconds * GRANTED)
-    words = (word.replace(str(data), "DIRECTORY") for word in asked[3:])
+    words = (word.replace(str(data), "DIRECTORY").replace(str(data.parent), "SCRATCH") for word in asked[3:])
     found = {"script": script.name, "text": text, "command": " ".join(("torchfast", *words))}
     said, error = _said(asked, min(seconds * PATIENCE, left))
     try:
@@ -150,13 +172,16 @@ def measure(only: Sequence[str], budget: float, record: Path) -> None:
     Pictures come last: to decode them takes longest.
     """
     began = time.monotonic()
-    pairs = [(script, text) for script in reversed(SCRIPTS) if not only or script.name in only for text in TEXTS]
+    chosen = [each for each in reversed(SCRIPTS) if not only or each.name in only]
+    pairs = [(script, text) for script in chosen for text in texts(script)]
     kept: Values = {"commit": commit(), "load": round(os.getloadavg()[0], 1), "comparisons": []}
     with tempfile.TemporaryDirectory() as scratch:
         for index, (script, text) in enumerate(pairs):
             data = Path(scratch) / script.name
             if not data.exists():
                 _make(script, data)
+            if text == "selected":
+                write_selected(script, data)
             left = budget - (time.monotonic() - began)
             share = left / (len(pairs) - index)
             if share < SHORTEST and index:
@@ -165,7 +190,7 @@ def measure(only: Sequence[str], budget: float, record: Path) -> None:
                 found = measured(script, text, data, share, left)
             kept["comparisons"].append(found)
             record.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-            click.echo(f"{script.name:18} {TEXTS[text]:10} {found.get('problem') or _result(found)}")
+            click.echo(f"{script.name:18} {text:10} {found.get('problem') or _result(found)}")
 
 
 def _make(script: Script, data: Path) -> None:
@@ -230,7 +255,8 @@ def _beside(found: Values, expert: Values) -> str:
 
 
 def _row(found: Values, beside: str) -> tuple[str, ...]:
-    head = (f"`{found['script']}`", TEXTS[found["text"]])
+    rules = ", ".join(f"`{each}`" for each in SELECTED.get(found["script"], ()))
+    head = (f"`{found['script']}`", TEXTS[found["text"]].format(rules))
     if "problem" in found:
         return (*head, MISSING, MISSING, MISSING, MISSING, beside, found["problem"].replace("|", "/"))
     ratios, seconds = found["ratios"] or {}, found["seconds"]

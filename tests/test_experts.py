@@ -75,10 +75,12 @@ def test_each_text_is_compared_with_an_equal_part_of_the_time(monkeypatch: pytes
     monkeypatch.setattr(experts, "measured", measured)
     monkeypatch.setattr(experts, "commit", lambda: "abc")
     monkeypatch.setattr(experts, "_make", lambda *_: None)
-    experts.measure(("gpt", "tabular_mlp"), 400, tmp_path / "experts.json")
+    monkeypatch.setattr(experts, "write_selected", lambda *_: None)
+    experts.measure(("gpt", "tabular_mlp"), 500, tmp_path / "experts.json")
 
     assert [each[:2] for each in shares] == [
         ("tabular_mlp", "fast"),
+        ("tabular_mlp", "selected"),
         ("tabular_mlp", "expert"),
         ("gpt", "fast"),
         ("gpt", "expert"),
@@ -146,6 +148,18 @@ def test_the_table_says_where_it_was_measured_at_other_sizes() -> None:
         said = experts.table({"commit": "abc", "load": 0.1, "comparisons": [found]}).splitlines()[0]
 
         assert ("other sizes" in said) is is_told
+
+
+def test_a_text_has_rules_that_have_to_be_selected(tmp_path: Path) -> None:
+    (script,) = (each for each in SCRIPTS if each.name == "mnist_feedforward")
+    experts.write_selected(script, tmp_path / script.name)
+    text = experts.selected(script, tmp_path / script.name)
+
+    assert "lr=args.lr, fused=True)" in text.read_text(encoding="utf-8")
+    assert str(text) in experts.command(script, "selected", tmp_path / script.name, 60)
+    assert "| rewritten, with `fused-cpu` |" in experts.table(
+        {"commit": "", "load": 0.1, "comparisons": [{"script": script.name, "text": "selected", "problem": "busy"}]}
+    )
 
 
 def test_each_script_has_a_size() -> None:
