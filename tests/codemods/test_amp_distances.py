@@ -107,3 +107,13 @@ def test_other_products_and_distances_run_in_16_bits(body: str) -> None:
     (site,) = run(Amp, SCRIPT.replace("BODY", body)).sites
 
     assert site.rewrites, site.message
+
+
+def test_rays_of_light_are_followed_in_32_bits() -> None:
+    body = "alpha = 1 - torch.exp(-x)\n        distances = alpha * torch.cumprod(1 - alpha + 1e-10, -1)"
+    script = SCRIPT.replace("BODY", body)
+    result = run(Amp, script)
+
+    (site,) = result.sites
+    assert (site.code, result.after) == ("breaks-in-16-bits", script)
+    assert site.message.startswith("factors near 1 are multiplied one after the other")

@@ -18,6 +18,7 @@ from codemods.facts.models.layers import Model
 from codemods.facts.precision.coordinates import sampled
 from codemods.facts.precision.densities import log_determinants
 from codemods.facts.precision.gram import expanded_distances, is_gram, products
+from codemods.facts.precision.transmittance import products_of_rests
 from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.sparse import may_be_made
@@ -133,8 +134,7 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
             if isinstance(scaled.op, ast.MatMult) and may_be_made(reach.flow):
                 yield Hazard(where, scaled, f"{where.code(scaled)} {_OF_SPARSE}")
         yield from _of_comparisons(where, node)
-        for bound in log_determinants(node):
-            yield Hazard(where, bound, f"'{bound.id}' {_OF_DENSITIES}", remedy=_WITHOUT_AUTOCAST)
+        yield from _of_digits(reach.flow, where, node)
         for each in (*own(node, ast.Yield), *own(node, ast.YieldFrom)):
             yield Hazard(where, each, "a generator would leave autocast on for the code that consumes it")
     for call in sampled(reach.flow, (node for _, node in code)):
@@ -173,6 +173,14 @@ def _of_products(flow: Flow, where: Module, node: ast.AST) -> Iterator[Hazard]:
         yield Hazard(where, made, f"{where.code(made)} {_EXPANDED}", remedy=_DISTANCES)
 
 
+def _of_digits(flow: Flow, where: Module, node: ast.AST) -> Iterator[Hazard]:
+    """What is added up or multiplied so often that the digits count which 16 bits do not have."""
+    for bound in log_determinants(node):
+        yield Hazard(where, bound, f"'{bound.id}' {_OF_DENSITIES}", remedy=_WITHOUT_AUTOCAST)
+    for made in products_of_rests(flow, node):
+        yield Hazard(where, made, _OF_RESTS, remedy=_WITHOUT_AUTOCAST)
+
+
 def _of_comparisons(where: Module, node: ast.AST) -> Iterator[Hazard]:
     """``x.type() == "torch.cuda.FloatTensor"``."""
     for compared in own(node, ast.Compare):
@@ -182,6 +190,7 @@ def _of_comparisons(where: Module, node: ast.AST) -> Iterator[Hazard]:
 
 _OF_DENSITIES = "is part of a density, of which 16 bits leave too few digits:"
 _OF_COORDINATES = "images are sampled at coordinates that it computes, of which 16 bits leave too few digits:"
+_OF_RESTS = "factors near 1 are multiplied one after the other, of which 16 bits leave too few digits:"
 _GRAM = "sums over all positions (a Gram matrix), which 16 bits do not hold:"
 _EXPANDED = "is part of an expanded distance, a small difference of large numbers, which 16 bits do not hold:"
 _DISTANCES = "torch.cdist computes distances in 32 bits"
