@@ -110,6 +110,22 @@ def found(inside: str, head: str = HEAD) -> list[str]:
             id="beside another wait",
         ),
         pytest.param(
+            "s += loss.item()\nprint(nobody(out).item())",
+            [
+                "each iteration waits for the device anyway, if 'nobody(out)' is a tensor (line 13)",
+                "print() is given its value in each iteration (line 13): do that every so many iterations",
+            ],
+            id="beside what may be another wait",
+        ),
+        pytest.param(
+            "s += loss.item()\nif i > 3:\n    print(nobody(out).item())",
+            [
+                "s: floats",
+                "print() is given its value in each iteration (line 14): do that every so many iterations",
+            ],
+            id="beside what may be another wait of some passes",
+        ),
+        pytest.param(
             "s += loss.item()\nshown = 'loss {:.3f}'.format(loss)",
             ["each iteration waits for the device anyway (line 13)"],
             id="beside a text that shows it",

@@ -14,7 +14,7 @@ from codemods.dataflow.source import FUNCTIONS, LOOPS, unparsed, walk
 from codemods.dataflow.values import HostTensor, Literal
 from codemods.facts.data.loader_use import why_one_batch
 from codemods.facts.devices.cuda_use import capture, no_cuda
-from codemods.facts.devices.readings import is_copy_to_host, reading, waits
+from codemods.facts.devices.readings import is_copy_to_host, is_sure, reading, waits
 from codemods.facts.loops import module_of, repeats
 from codemods.facts.models.scripted_code import may_be_scripted
 from codemods.facts.reach import own, stores
@@ -449,9 +449,16 @@ class _Iteration:
         stays = {each for readings in there for one in readings for each in walk(one.node)}
         stays |= {copy for each in deferred for one in each.readings for copy in one.copies}
         for number, statement in enumerate(self._statements):
-            for module, node in waits(self._flow, self._module, [statement]):
+            here = (each.node for each in self._unsure if each.node in walk(statement))
+            perhaps = ((self._module, each) for each in here if is_sure(self._module, each, statement))
+            for module, node in (*waits(self._flow, self._module, [statement]), *perhaps):
                 if node not in stays:
                     yield number, module, node
+
+    @property
+    def _unsure(self) -> Sequence[Reading]:
+        """What passes read of what may be a tensor, as far as is known; numbers have no ``item()``."""
+        return [each for each in self.readings if not each.is_sure]
 
     @cached_property
     def _statements(self) -> Sequence[ast.AST]:
@@ -476,7 +483,10 @@ class _Iteration:
         for other, module, node in others:
             if all(any(min(other, each) < one < max(other, each) for one in self._backwards) for each in own_numbers):
                 continue
-            text, place = f"each iteration waits for the device anyway ({HERE})", (at(module, node),)
+            maybe = next(
+                (f", if '{unparsed(each.tensor)}' is a tensor" for each in self._unsure if each.node is node), ""
+            )
+            text, place = f"each iteration waits for the device anyway{maybe} ({HERE})", (at(module, node),)
             function = module.function(node)
             if (
                 isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
