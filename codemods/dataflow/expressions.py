@@ -106,8 +106,8 @@ class Expressions:
         if home is not None:
             return self._flow.read("name", home, name)
         own = self._flow.from_star(self._unit.module, name)
-        if own:
-            return own
+        if own is not None:
+            return own  # nothing, until the module that is imported has been interpreted
         star = names.star_name(name, self._flow.star_sources(self._unit.module))
         if star is not None:
             return external(star)

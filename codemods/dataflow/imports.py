@@ -133,9 +133,10 @@ class Imports(Heap):
             for name in sorted(self._namespaces.exported(self._by_name[source])):
                 yield name, self.imported(f"{source}.{name}")
 
-    def from_star(self, module: Module, name: str) -> Values:
-        """What a name is that a star import of another module of the project binds in this one; nothing elsewhere."""
-        return joined(*[self.imported(f"{each}.{name}") for each in self._namespaces.starred(module, name)])
+    def from_star(self, module: Module, name: str) -> Values | None:
+        """What a name is that a star import of a module of the project binds in this one; None where none does."""
+        sources = self._namespaces.starred(module, name)
+        return joined(*[self.imported(f"{each}.{name}") for each in sources]) if sources else None
 
     def _star_imports(self, module: Module) -> Iterator[str]:
         """The modules of which a module imports ``*``, those of the project and, through them, those of libraries."""

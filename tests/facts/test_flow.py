@@ -853,6 +853,13 @@ def test_much_data_is_but_data() -> None:
     assert answers(f"x = {dict.fromkeys(map(str, range(500)), 1)}\nanswer = x['3']") == [{"1"}]
 
 
+@pytest.mark.parametrize("last", ["shapes", "shapes__cube"])
+def test_a_star_import_binds_its_names_whichever_module_is_read_first(last: str) -> None:
+    package = {"shapes": "from .cube import *", "shapes__cube": "class Cube:\n    pass"}
+    ordered = dict(sorted(package.items(), key=lambda each: each[0] == last))
+    assert answers("from shapes import *\ndef f():\n    return Cube()\nanswer = f()", **ordered) == [{"a Cube"}]
+
+
 SHAPES = {
     "shapes__cube": "class Cube: pass\ndef cube():\n    return 1\n_hidden = 3",
     "shapes__ball": "__all__ = ['ball']\ndef ball():\n    return 2\ndef cube():\n    return 4",
