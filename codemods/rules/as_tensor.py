@@ -23,7 +23,8 @@ from codemods.facts.data.array_obstacles import (
 from codemods.facts.data.arrays import Arrays
 from codemods.facts.data.conversions import Form, conversions
 from codemods.facts.data.number_likes import is_list, is_number, is_number_or_tensor, is_tensor
-from codemods.facts.data.unknown_items import unknown_item
+from codemods.facts.data.replayed import remembered
+from codemods.facts.data.unknown_items import unknown_item, unknown_remembered
 from codemods.facts.devices.filled_arrays import filled_arrays
 from codemods.facts.reason import Reason
 from codemods.library.sources import measured
@@ -172,6 +173,10 @@ for i in range(100):
         flow, arrays, data = conversion.script.flow, conversion.arrays, conversion.data
         if not is_list(flow, data):
             return None
+        put = remembered(flow, arrays.bound, conversion.module, data)
+        if put:
+            unknown = unknown_remembered(arrays, flow, put) if makes_floats(conversion) else None
+            return None if unknown is None else self._left(conversion, why_unknown_list(conversion, *unknown))
         made = arrays.made_by_methods(conversion.module, data)
         item = (conversion.module, made) if made is not None else None
         if item is None and makes_floats(conversion) and not isinstance(data, (ast.List, ast.Tuple)):

@@ -1586,3 +1586,109 @@ def test_what_an_environment_observes_that_is_known_by_its_name() -> None:
 
 def test_states_that_are_counted_are_numbers_already() -> None:
     check_silent(AsTensor, ACTING.format(name="FrozenLake-v1"))
+
+
+REPLAY = """\
+import random
+from collections import deque, namedtuple
+
+import gym
+import numpy as np
+import torch
+
+Step = namedtuple("Step", ("state", "action", "reward"))
+
+
+class Memory:
+    def __init__(self, size):
+        self.kept = deque(maxlen=size)
+
+    def push(self, state, action, reward):
+        self.kept.append({put})
+
+    def sample(self, n):
+        return random.sample(self.kept, n)
+
+
+memory = Memory(100)
+env = gym.make("CartPole-v1")
+state = env.reset()
+for i in range(100):
+    following, reward, done, _ = env.step(0)
+    memory.push(state, 0, reward)
+    state = env.reset() if done else following
+    batch = memory.sample(min(8, i + 1))
+    {taken}
+    x = {made}
+"""
+COLUMNS = {
+    "zipped": ("(state, action, reward)", "states, actions, rewards = zip(*batch)", "torch.FloatTensor({})", "states"),
+    "by their names": (
+        "Step(state, action, reward)",
+        "pass",
+        "torch.tensor({}, dtype=torch.float32)",
+        "[step.state for step in batch]",
+    ),
+    "zipped by their names": (
+        "Step(state, action, reward)",
+        "rows = Step(*zip(*batch))",
+        "torch.FloatTensor({})",
+        "rows.state",
+    ),
+    "in a loop": (
+        "[state, action, reward]",
+        "states = []\n    for one, _, _ in batch:\n        states.append(one)",
+        "torch.FloatTensor({})",
+        "states",
+    ),
+    "in a loop, one after the other": (
+        "(state, action, reward)",
+        "states = []\n    for step in batch:\n        one, _, _ = step\n        states.append(one)",
+        "torch.FloatTensor({})",
+        "states",
+    ),
+}
+
+
+@pytest.mark.parametrize(("put", "taken", "made", "data"), COLUMNS.values(), ids=COLUMNS)
+def test_what_is_remembered_of_an_environment_is_joined_first(put: str, taken: str, made: str, data: str) -> None:
+    before = REPLAY.format(put=put, taken=taken, made=made.format(data))
+    joined = f"torch.as_tensor(np.array({data}, dtype=np.float64), dtype=torch.float32)"
+
+    check_rewrites(AsTensor, before, REPLAY.format(put=put, taken=taken, made=joined))
+
+
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list")  # is slow, which is why they are joined
+def test_the_joined_arrays_are_the_same_bits() -> None:
+    import numpy as np
+    import torch
+
+    rng = np.random.default_rng(0)
+    for format_ in ("float32", "float64", "int64", "uint8"):
+        states = tuple((rng.random(4) * 100).astype(format_) for _ in range(5))
+        joined = torch.as_tensor(np.array(states, dtype=np.float64), dtype=torch.float32)
+
+        assert torch.equal(torch.FloatTensor(states), joined)
+
+
+@pytest.mark.parametrize("column", ["rewards", "actions"])
+def test_numbers_that_are_remembered_are_no_site(column: str) -> None:
+    taken = "states, actions, rewards = zip(*batch)"
+
+    check_silent(
+        AsTensor, REPLAY.format(put="(state, action, reward)", taken=taken, made=f"torch.FloatTensor({column})")
+    )
+
+
+def test_what_is_remembered_and_may_be_no_array_is_left() -> None:
+    text = REPLAY.format(
+        put="(state, action, reward)",
+        taken="states, actions, rewards = zip(*batch)",
+        made="torch.FloatTensor(states)",
+    )
+
+    check_leaves(
+        AsTensor,
+        text.replace("CartPole-v1", "Own-v1"),
+        "it is not known to be a list of NumPy arrays: that depends on state (line 16)",
+    )

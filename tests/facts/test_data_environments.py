@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.data.environments import is_vector_environment, observes_arrays
+from codemods.facts.data.environments import is_vector_environment, observes_arrays, steps_one
 
 HEAD = """\
 import gym
@@ -130,3 +130,19 @@ def test_environments_that_step_together(text: str, *, expected: bool) -> None:
     (value,) = made.flow.values(made.module.tree.body[-1].value)  # type: ignore[attr-defined]
 
     assert is_vector_environment(made.flow, value) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("env.step(0)", True),
+        ("Scaled(env).step(0)", True),
+        ("gym.vector.make('Own-v1').step(0)", False),
+        ("unseen.step(0)", False),
+    ],
+)
+def test_a_single_environment_steps(code: str, *, expected: bool) -> None:
+    made = script(f"{HEAD}{code}\n")
+    (call,) = [each for each in made.module.nodes(ast.Call) if getattr(each.func, "attr", "") == "step"]
+
+    assert steps_one(made.flow, call) is expected

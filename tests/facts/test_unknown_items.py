@@ -8,7 +8,7 @@ import pytest
 from probe import script
 
 from codemods.facts.data.arrays import Arrays
-from codemods.facts.data.unknown_items import unknown_item
+from codemods.facts.data.unknown_items import unknown_item, unknown_remembered
 
 HEAD = """\
 import random
@@ -74,3 +74,21 @@ def test_an_item_that_another_module_puts_there() -> None:
 )
 def test_a_list_of_which_enough_is_known(expression: str, before: str) -> None:
     assert item(expression, before) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        pytest.param("unseen", "unseen", id="anything"),
+        pytest.param("reward", None, id="a reward"),
+        pytest.param("3", None, id="a number"),
+        pytest.param("np.ones(3)", None, id="an array"),
+    ],
+)
+def test_what_is_remembered_and_not_known(code: str, expected: str | None) -> None:
+    text = "import gym\nimport numpy as np\nenv = gym.make('Own-v1')\n_, reward, done, _ = env.step(0)\n"
+    made = script(f"{text}answer = {code}\n")
+    given = made.module.nodes(ast.Assign)[-1].value
+    found = unknown_remembered(Arrays(made.flow), made.flow, [(made.module, given)])
+
+    assert (ast.unparse(found[1]) if found is not None else None) == expected

@@ -26,6 +26,7 @@ from codemods.facts.data.array_sources import (
 from codemods.facts.data.array_values import Array, all_dense, any_floats, any_of, computed, is_laid_out, same_float
 from codemods.facts.data.bindings import Bindings, is_empty, item_of
 from codemods.facts.data.environments import is_vector_environment, observes_arrays
+from codemods.facts.data.replayed import remembered, remembered_item
 from codemods.facts.loops import module_of
 from codemods.library.ndarrays import (
     COMPUTE,
@@ -98,6 +99,9 @@ class Arrays:
             case ast.UnaryOp(ast.USub(), operand):
                 inner = self.array(module, operand)
                 return None if inner is None else inner._replace(is_new=True, owner=None, is_locked=False)
+            case ast.IfExp(_, body, orelse):
+                one, other = self.array(module, body), self.array(module, orelse)
+                return None if one is None or other is None else any_of([one, other], one.owner or other.owner or node)
             case ast.Subscript(value):
                 return self._item(module, value, node.slice)
             case ast.Attribute(value, "T"):
@@ -362,7 +366,14 @@ class Arrays:
 
     def _named(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
         """What all assignments of the name say, or those that reach it; it is held by the name."""
-        return self._assigned(module, node) or self._made(node)
+        return self._assigned(module, node) or self._made(node) or self._replayed(module, node)
+
+    def _replayed(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
+        """What a loop takes out of a memory, where all that was put there is arrays; the memory has it still."""
+        put = remembered_item(self._flow, self.bound, module, node) if isinstance(node, ast.Name) else ()
+        arrays = [self.array(where, each) for where, each in put]
+        known = [each for each in arrays if each is not None]
+        return any_of(known, node) if known and len(known) == len(arrays) else None
 
     def _assigned(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
         arrays: list[Array] = []
@@ -439,6 +450,11 @@ class Arrays:
 
     def _items(self, module: Module, node: ast.expr) -> list[Array]:
         """The arrays that a list is made of; none where one may be something else."""
+        put = remembered(self._flow, self.bound, module, node)
+        if put:
+            columns = [self.array(where, each) for where, each in put]
+            known = [each for each in columns if each is not None]
+            return known if len(known) == len(columns) else []
         match node:
             case ast.List(items) | ast.Tuple(items) if items:
                 arrays = [self._listed_item(module, each) for each in items]
@@ -448,6 +464,8 @@ class Arrays:
                 arrays = [self._result(node, of=self.list_of)]
             case ast.Subscript(ast.Call() as call, ast.Constant(int(index))) if self.bound.is_part(node):
                 arrays = [self._result(call, index, self.list_of)]
+            case ast.Name() if taken := remembered_item(self._flow, self.bound, module, node):
+                arrays = [self.list_of(where, each) for where, each in taken]
             case ast.Name():
                 arrays = [
                     self.list_of(where, each) if each is not None and not is_empty(each) else None

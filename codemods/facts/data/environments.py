@@ -66,6 +66,13 @@ def observes_arrays(flow: Flow, call: ast.Call, *, is_whole: bool) -> bool:
     return all(_observes(flow, each) for each in known) and not (is_whole and is_tuple) and is_array
 
 
+def steps_one(flow: Flow, call: ast.Call) -> bool:
+    """Whether it is the step of a single environment of gym, which rewards it with a number."""
+    methods = [each for each in flow.values(call.func) if isinstance(each, Method) and each.name == "step"]
+    owners = [each for each in map(owner_of, methods) if each is not None]
+    return bool(owners) and all(_observes(flow, each) for each in closure(owners, lambda each: _observed(flow, each)))
+
+
 def _observed(flow: Flow, made: Value) -> Values:
     """The environments whose observations another one hands on, which may adapt what is done or the rewards."""
     class_ = class_of(made) if isinstance(made, Instance) else None

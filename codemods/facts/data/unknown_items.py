@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.values import Container, Made, Unknown, in_order
+from codemods.facts.data.environments import steps_one
 from codemods.facts.data.number_likes import is_number
 from codemods.facts.loops import module_of
 from codemods.library.packages import is_known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value, Values
     from codemods.facts.data.arrays import Arrays
+    from codemods.facts.data.replayed import Given
 
 
 def unknown_item(arrays: Arrays, flow: Flow, node: ast.expr) -> tuple[Module, ast.expr] | None:
@@ -36,6 +38,25 @@ def unknown_item(arrays: Arrays, flow: Flow, node: ast.expr) -> tuple[Module, as
             if any(map(_may_be_anything, flow.values(item))):
                 return module, item
     return None
+
+
+def unknown_remembered(arrays: Arrays, flow: Flow, put: Sequence[Given]) -> Given | None:
+    """What is remembered in one column and is not known to be an array; None where numbers are remembered there."""
+    if any(is_number(arrays, flow, *each) or _is_handed_out(arrays, flow, *each, frozenset()) for each in put):
+        return None
+    return next((each for each in put if arrays.array(*each) is None), None)
+
+
+def _is_handed_out(arrays: Arrays, flow: Flow, module: Module, node: ast.expr, seen: frozenset[ast.expr]) -> bool:
+    """Whether it is a reward, or whether an episode is over, as an environment of gym says after a step."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.value, ast.Call):
+        return node.slice.value != 0 and steps_one(flow, node.value)
+    if not isinstance(node, ast.Name) or node in seen:
+        return False
+    given = list(arrays.bound.assignments(module, node))
+    return bool(given) and all(
+        each is not None and _is_handed_out(arrays, flow, where, each, seen | {node}) for where, each in given
+    )
 
 
 def _may_be_anything(value: Value) -> bool:
