@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import indent
 
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
@@ -196,6 +197,18 @@ TARGETS = {
         ("(student.parameters(), lr", "([*student.parameters(), *project.parameters()], lr"),
         ("logits, soft)", "logits, project(soft))"),
     ),
+    "an item of a dictionary": (
+        (SOFT, '    softs = {}\n    softs["x"] = teacher(x)\n'),
+        ("logits, soft)", 'logits, softs["x"])'),
+    ),
+    "an attribute": ((SOFT, "    student.soft = teacher(x)\n"), ("logits, soft)", "logits, student.soft)")),
+    "layers that it is made of": (("teacher = Net(32)", "teacher = nn.Sequential(nn.Linear(8, 4), nn.ReLU())"),),
+    "a checkpoint of the other kind": (
+        ("import copy\n", "from torch.utils.checkpoint import checkpoint\n"),
+        (MAKE, "head = nn.Linear(4, 4)\noptimizer ="),
+        ("(student.parameters(), lr", "([*student.parameters(), *head.parameters()], lr"),
+        ("logits, soft)", "logits, checkpoint(head, soft, use_reentrant=False))"),
+    ),
     "several of them": (
         ("teacher = Net(32)", "teachers = [Net(16) for _ in range(3)]"),
         (SOFT, "    soft = sum(each(x) for each in teachers) / 3\n"),
@@ -214,10 +227,19 @@ TARGETS = {
 def test_a_model_that_no_optimizer_steps_computes_without_gradients(changes: tuple[tuple[str, str], ...]) -> None:
     code = taught(*changes)
     lines = code.splitlines(keepends=True)
-    start = next(at for at, each in enumerate(lines) if each.lstrip().startswith("soft ="))
+    start = next(at for at, each in enumerate(lines) if re.match(r" +(student\.)?softs?(\[.*\])? = .*teacher", each))
     count = 3 if lines[start].endswith("(\n") else 1
 
     check_trains_alike(code, without_gradients(code, *lines[start : start + count]))
+
+
+def test_a_closure_returns_the_loss_that_it_has_differentiated() -> None:
+    start = TAUGHT.index("    logits =")
+    body = TAUGHT[start : TAUGHT.index("    optimizer.step()")]
+    code = f"{TAUGHT[:start]}    def closure():\n{indent(body, '    ')}        return loss\n\n    optimizer.step(closure)\n"
+    code = code.replace("torch.optim.SGD", "torch.optim.LBFGS")
+
+    check_trains_alike(code, without_gradients(code, f"    {SOFT}"))
 
 
 def test_its_message_names_what_is_spared() -> None:
@@ -237,6 +259,19 @@ TOO = (
     "its own, under torch.no_grad()"
 )
 CALLS = "    optimizer.step()"
+HEAD_IN_PLACE = """\
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        x *= self.scale
+        return x
+
+
+head = Head()
+"""
 LEFT = {
     "its gradients are shown": (READ, ((SHOW, "    print(teacher.out.weight.grad.norm())\n    print(loss"),)),
     "by the name of the attribute": (
@@ -299,6 +334,52 @@ LEFT = {
             ),
         ),
     ),
+    "one of two losses without the student": (
+        ALONE,
+        (
+            (BEFORE_LOSS, "    other = F.cross_entropy(soft, y)\n    loss ="),
+            ("loss.backward()", "torch.autograd.backward([loss, other])"),
+        ),
+    ),
+    "a list of losses": (
+        ALONE,
+        (("loss.backward()", "both = [loss, F.cross_entropy(soft, y)]\n    torch.autograd.backward(both)"),),
+    ),
+    "a student that is frozen at first": (
+        ALONE,
+        (("    logits =", "    for p in student.parameters():\n        p.requires_grad = step > 1\n    logits ="),),
+    ),
+    "a checkpoint that needs gradients to hand on any": (
+        "no optimizer steps the model, but a checkpoint may have to be given gradients",
+        (
+            ("import copy\n", "from torch.utils.checkpoint import checkpoint\n"),
+            (MAKE, "head = nn.Linear(4, 4)\noptimizer ="),
+            ("(student.parameters(), lr", "([*student.parameters(), *head.parameters()], lr"),
+            ("logits, soft)", "logits, checkpoint(head, soft))"),
+        ),
+    ),
+    "in place by a model that is trained": (
+        CHANGED,
+        (
+            (MAKE, f"{HEAD_IN_PLACE}optimizer ="),
+            ("(student.parameters(), lr", "([*student.parameters(), *head.parameters()], lr"),
+            ("logits, soft)", "logits, head(soft))"),
+        ),
+    ),
+    "a global name": (
+        "it keeps a tensor for later",
+        (
+            (SOFT, "    soften(x)\n"),
+            (MAKE, "soft = None\n\n\ndef soften(x):\n    global soft\n    soft = teacher(x)\n\n\noptimizer ="),
+        ),
+    ),
+    "an attribute that is changed in place": (
+        "it keeps a tensor for later",
+        (
+            (SOFT, "    student.soft = teacher(x)\n    student.soft += logits\n"),
+            ("logits, soft)", "logits, student.soft)"),
+        ),
+    ),
     "one statement for both": (TOO, ((SOFT, ""), ("logits, soft)", "logits, teacher(x))"))),
     "a tuple of both": (
         TOO,
@@ -342,7 +423,7 @@ def test_what_would_see_it_is_named(because: str, changes: tuple[tuple[str, str]
     found = run(NoGradEval, code)
 
     assert found.after == code
-    assert {re.sub(r" \(line \d+\)(: put .*)?$", "", each.message) for each in found.sites} == {because}
+    assert {re.sub(r" \(line \d+\)(: (put|give) .*)?$", "", each.message) for each in found.sites} == {because}
 
 
 SILENT = {

@@ -136,7 +136,18 @@ class EvaluationRegion:
         """Whether every model it calls is known to compute the same bits with gradients and without."""
         if not self.calls and self.function is not None:
             return True
+        if self.is_target and self._may_be_compiled:
+            return False
         return bool(self.calls) and all(map(self._is_exact, closure(self.calls, self._calls_inside)))
+
+    @property
+    def _may_be_compiled(self) -> bool:
+        """Whether its code may be compiled together with what trains, and be fused otherwise then."""
+        return any(
+            each.attr == "compile" and any(value.name == "torch.compile" for value in self.flow.values(each))
+            for module in self.flow.modules
+            for each in module.nodes(ast.Attribute)
+        )
 
     def _is_exact(self, call: ast.Call) -> bool:
         """Whether all models that the call runs are known to be exact, but for those that calls in its code run."""

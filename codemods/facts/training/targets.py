@@ -6,13 +6,11 @@ Their graphs may reach the backward. All that comes of it is gradients of parame
 from __future__ import annotations
 
 import ast
-from functools import cached_property, partial
-from operator import is_
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import walk
 from codemods.dataflow.values import Instance, Method, without_none
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.models.layers import Model
@@ -21,12 +19,13 @@ from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.graphless import is_without_parameters, may_be_frozen
 from codemods.facts.training.iterations import EventKind, called_functions, own
 from codemods.facts.training.modes import is_frameworks, is_models_method, is_unit_test
+from codemods.facts.training.seen_tensors import SeenTensors
 from codemods.facts.training.stretches import ONCE
 from codemods.facts.training.unstepped import Unstepped
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -55,6 +54,7 @@ class Targets:
         self._uses = uses
         self._obstacles = obstacles
         self._unstepped = Unstepped(flow, uses)
+        self._seen = SeenTensors(flow, uses, obstacles)
 
     def find(self, module: Module, taken: set[ast.AST]) -> Iterator[EvaluationRegion]:
         """The statements of a module, neighbours together, without those that are taken already."""
@@ -207,7 +207,7 @@ class Targets:
             or self._obstacles.of_statement(statement)
             or self._obstacles.of_state(statement)
             or self._why_compiled(module, statement)
-            or self._why_seen_later(module, statement, calls)
+            or self._seen.why_seen(module, statement, calls)
         )
 
     def _runs_once(self, module: Module, statement: ast.stmt) -> bool:
@@ -276,53 +276,6 @@ class Targets:
             return Reason("not-editable", "the model may be compiled to TorchScript, which knows few `with` blocks")
         return None
 
-    def _why_seen_later(self, module: Module, statement: ast.stmt, calls: Sequence[ast.Call]) -> Reason | None:
-        """Why something may see that what is computed has no graph, or may not be changed for that."""
-        todo: list[tuple[Module, ast.stmt, ast.Call]] = [(module, statement, call) for call in calls]
-        done: set[ast.Call] = set()
-        while todo:
-            where, here, call = todo.pop()
-            if call in done:
-                continue
-            done.add(call)
-            graphs = self._uses.of(partial(is_, call), outside=False)
-            course = graphs.statements(where, [here])
-            after = graphs.after(where, here, course)
-            scopes: list[tuple[ast.AST, frozenset[str], set[str]]] = [
-                (where.function(here) or where.tree, course.ever | after.ever, _bound(here)),
-                *((each, names, set(names)) for each, names in graphs.entered.items()),
-            ]
-            for scope, carrying, held in scopes:
-                found = self._why_seen_in(scope, carrying, _aliases(scope, held))
-                if found is not None:
-                    return found
-            if course.returned is None and after.returned is None:
-                continue
-            function = where.function(here)
-            callers = self._flow.callers(function) if function is not None else ()
-            if function is None or not callers or self._flow.escapes(function):
-                return self._obstacles.of_result(function) if function is not None else None
-            todo += [
-                (module_of(self._flow, each), module_of(self._flow, each).statement(each), each) for each in callers
-            ]
-        return None
-
-    def _why_seen_in(self, scope: ast.AST, carrying: Collection[str], held: Collection[str]) -> Reason | None:
-        home = scope.body[0] if isinstance(scope, ast.Module) else scope
-        for node in walk(scope):
-            changed = _changed(node)
-            if changed is not None and _root(changed) in held:
-                text = f"no optimizer steps the model, but what it computes may be changed in place ({HERE})"
-                return Reason("graph-escapes", text, (self._obstacles.place(home, node),))
-            if isinstance(node, ast.Attribute) and node.attr in _SEES_GRAPH and _root(node.value) in carrying:
-                return self._obstacles.needs(home, node)
-            if isinstance(node, ast.Assign) and _root(node.value) in held and not isinstance(node.value, ast.Call):
-                kept = next((each for each in node.targets if isinstance(each, (ast.Attribute, ast.Subscript))), None)
-                if kept is not None:
-                    text = f"it keeps a tensor for later ({HERE})"
-                    return Reason("graph-escapes", text, (self._obstacles.place(home, kept),))
-        return None
-
 
 def _owner(value: Value) -> Value | None:
     """The model that is called, itself or by a method."""
@@ -349,49 +302,3 @@ def _is_next(module: Module, one: ast.stmt, other: ast.stmt) -> bool:
     suite = module.suite(one)
     at = next(index for index, each in enumerate(suite) if each is one)
     return at + 1 < len(suite) and suite[at + 1] is other
-
-
-def _bound(statement: ast.stmt) -> set[str]:
-    return {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
-
-
-def _aliases(scope: ast.AST, names: set[str]) -> set[str]:
-    """The names, and those of what they hold, or of a part or view of it."""
-    found = set(names)
-    is_growing = True
-    while is_growing:
-        before = len(found)
-        for node in walk(scope):
-            match node:
-                case ast.Assign(targets, value) if _root(value) in found:
-                    found |= {each.id for target in targets for each in walk(target) if isinstance(each, ast.Name)}
-                case ast.For(target, iterated) | ast.comprehension(target, iterated):
-                    read = {each.id for each in walk(iterated) if isinstance(each, ast.Name)}
-                    if read & found:
-                        found |= {each.id for each in walk(target) if isinstance(each, ast.Name)}
-        is_growing = len(found) > before
-    return found
-
-
-def _changed(node: ast.AST) -> ast.expr | None:
-    """What the node changes in place, if it does."""
-    match node:
-        case ast.AugAssign(target):
-            return target
-        case ast.Subscript(ctx=ast.Store()):
-            return node
-        case ast.Call(ast.Attribute(value, method)) if method.endswith("_") and not method.endswith("__"):
-            return value
-    return None
-
-
-def _root(node: ast.expr) -> str:
-    """The name that an expression takes a part or a view of; empty where it does something else."""
-    while True:
-        match node:
-            case ast.Subscript(value) | ast.Attribute(value) | ast.Call(ast.Attribute(value)):
-                node = value
-            case ast.Name(name):
-                return name
-            case _:
-                return ""

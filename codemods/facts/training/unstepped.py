@@ -47,6 +47,9 @@ _LOOKS_AT_GRADIENTS = ("torch.autograd.", "torch.func.", "torch.nn.utils.clip_gr
 _UNDERSTOOD = ("builtins.", "torch.", "torchvision.", "copy.", "itertools.", "functools.", "collections.", "typing.")
 _PASSES_ON = frozenset({"builtins.setattr", "builtins.vars"})
 _NOT_THE_WEIGHT = frozenset({"data", "grad", "requires_grad"})
+_CHECKPOINTING = frozenset(f"torch.utils.checkpoint.{name}" for name in ("checkpoint", "checkpoint_sequential"))
+_CHECKPOINTS = frozenset({"checkpoint_wrapper", "gradient_checkpointing_enable"})
+"""What lets other libraries checkpoint a model, in whichever way."""
 
 
 class Unstepped:
@@ -135,6 +138,7 @@ class Unstepped:
             self._shared(model),
             self._read(model),
             self._handed_out(model),
+            self._checkpointed,
             self._differentiated(model),
         )
         for found in reasons:
@@ -145,9 +149,10 @@ class Unstepped:
     def _shared(self, model: Value) -> Reason | None:
         """Where a layer or weight of it may become a part of another model."""
         inner = self._parts(model) - set(self._inside(model))
+        makers = {each.site for each in self._parts(model)}
         own_code = {Model(self._flow, each).class_ for each in (*self._inside(model), *inner)} - {None}
         for module, node, value in self._puttings:
-            if any(each in own_code for each in module.ancestors(node)):
+            if node in makers or any(each in own_code for each in module.ancestors(node)):
                 continue
             values = self._reached(value)
             weights = {owner_of(each) for each in values}
@@ -212,9 +217,8 @@ class Unstepped:
         for above in module.ancestors(node):
             if isinstance(above, ast.ClassDef) and kind(self._flow, instance(above)) is Kind.OPTIMIZER:
                 return True
-            if isinstance(above, ast.For) and any(
-                each.attr == "param_groups" for each in own(above.iter, ast.Attribute)
-            ):
+            iterated = [each.iter for each in (above, *getattr(above, "generators", ())) if hasattr(each, "iter")]
+            if any(each.attr == "param_groups" for part in iterated for each in own(part, ast.Attribute)):
                 return True
         return False
 
@@ -280,6 +284,18 @@ class Unstepped:
             or (has(value.name, Trait.GRAPHLESS) and not value.name.endswith(".watch"))
         )
 
+    @cached_property
+    def _checkpointed(self) -> Reason | None:
+        """Where a checkpoint may be of the kind that hands on gradients only if it is given what has them."""
+        for module in self._flow.modules:
+            names = (each for each in module.nodes(ast.Attribute, ast.Name) if _name(each) in _CHECKPOINTS)
+            calls = self._flow.calls_of(module, _CHECKPOINTING)
+            for node in (*(each for each in calls if not _is_without_reentry(each)), *names):
+                text = f"no optimizer steps the model, but a checkpoint may have to be given gradients ({HERE}):"
+                remedy = "give it use_reentrant=False"
+                return Reason("needs-gradients", text, (at(module, node),), remedy)
+        return None
+
     def _differentiated(self, model: Value) -> Reason | None:
         """Where something may be differentiated that depends on it alone, or in another way than by a backward."""
         parts = set(self._inside(model))
@@ -300,6 +316,8 @@ class Unstepped:
         roots = self._roots(call)
         function = module.function(call)
         body = module.tree.body if function is None else function.body
+        if any(isinstance(value, Container) for each in roots for value in self._flow.values(each)):
+            return False  # of a list each item is differentiated
         if not isinstance(body, list) or self._trained.surely_carry(module, body, {module.statement(call): roots}):
             return True
         names = {each.id for root in roots for each in own(root, ast.Name)}
@@ -315,7 +333,7 @@ class Unstepped:
             owners = self._flow.values(call.func.value)
             if not any(isinstance(each, External) or kind(self._flow, each) is not None for each in owners):
                 return [call.func.value]
-        return call.args[:1]
+        return [part for each in call.args[:1] for part in getattr(each, "elts", [each])]
 
     @cached_property
     def _trained(self) -> Graphs:
@@ -345,3 +363,12 @@ def _reads(module: Module) -> Iterator[tuple[ast.AST, ast.expr]]:
 def _has_mode(call: ast.AST | None) -> bool:
     """Whether ``torch.compile`` is told how: CUDA graphs write anew what no backward is to come for."""
     return isinstance(call, ast.Call) and any(each.arg != "backend" for each in call.keywords)
+
+
+def _name(node: ast.Attribute | ast.Name) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id
+
+
+def _is_without_reentry(call: ast.Call) -> bool:
+    given = next((each.value for each in call.keywords if each.arg == "use_reentrant"), None)
+    return isinstance(given, ast.Constant) and given.value is False
