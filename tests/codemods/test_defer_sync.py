@@ -467,6 +467,20 @@ SUMS = {
         "s += loss.detach().double() ** k",
         "s = float(s)\nreturn s ** (1 / k)",
     ),
+    "a list to which lists are added": (
+        "s = []",
+        "s += [loss.item()]\ns += [loss.item() * len(x)]",
+        "return s",
+        "s += [loss.detach()]\ns += [loss.detach().double() * len(x)]",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list to which lists are added, and which is emptied": (
+        "s = []",
+        "s += [loss.item()]\nif i % 3 == 2:\n    print(sum(s) / len(s))\n    s = []",
+        "return s",
+        "s += [loss.detach()]\nif i % 3 == 2:\n    s = [each.item() for each in s]\n    print(sum(s) / len(s))\n    s = []",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
     "added to in two statements": (
         "s = 0.0",
         "s += loss.item()\ns += out.abs()[0, 0].item()",

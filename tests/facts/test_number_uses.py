@@ -29,6 +29,12 @@ def train(model, batches, losses):
             True,
             id="kept, and not seen to be read",
         ),
+        pytest.param(
+            "n, x = n + model(x).item(), 2",
+            "it is given to one of several names in each iteration",
+            False,
+            id="to one of several names",
+        ),
         pytest.param("x.n = model(x).item()", "it is kept in 'x.n' in each iteration", False, id="in an attribute"),
         pytest.param(
             "n = model(x).item()\nprint(n)", "print() is given 'n' in each iteration", True, id="printed by a name"

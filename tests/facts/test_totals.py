@@ -37,6 +37,7 @@ def total_of(module: Module) -> Total:
         pytest.param("s = x - s", None, id="subtracted the other way round"),
         pytest.param("s *= x", None, id="multiplied"),
         pytest.param("self.s += x", None, id="an attribute"),
+        pytest.param("s += [x]", None, id="a list, which is appended to"),
     ],
 )
 def test_what_is_added(text: str, expected: tuple[str, str] | None) -> None:

@@ -30,6 +30,7 @@ _REPORTING = frozenset(
 )
 """What tells the user of a number, and need not do so in each iteration."""
 _LONG = 40
+_APART = "write a statement for each"
 
 
 class Use(NamedTuple):
@@ -91,6 +92,8 @@ def use_in_passes(module: Module, loop: Loop, node: ast.expr, what: str = "its v
             return _of_call(call.func, node, what)
         case ast.Assign([ast.Name(id=name)], value) | ast.AnnAssign(ast.Name(id=name), value=ast.expr() as value):
             return _of_name(module, loop, name, value) or _unread(module, name, value, what) or _kept(node, what, name)
+        case ast.Assign([ast.Tuple()], ast.Tuple()):
+            return Use(node, f"{what} is given to one of several names in each iteration", _APART, decides=False)
         case ast.Assign([target]) | ast.AugAssign(target):
             return _kept(node, what, unparsed(target))
     return _of_expression(module, node, what)

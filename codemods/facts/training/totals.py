@@ -61,6 +61,8 @@ def added(statement: ast.stmt) -> tuple[str, ast.expr] | None:
 
     Also an item of what has a name: ``s["loss"] += x``.
     """
+    if appended(statement) is not None:
+        return None
     match statement:
         case ast.AugAssign(ast.Name() | ast.Subscript(ast.Name()) as to, ast.Add() | ast.Sub(), value):
             return unparsed(to), value
@@ -89,11 +91,16 @@ def decayed(statement: ast.stmt) -> tuple[str, ast.expr, ast.expr] | None:
 
 
 def appended(statement: ast.stmt) -> tuple[str, ast.expr] | None:
-    """The list to which a statement appends, and what: ``losses.append(x)``, ``losses["train"].append(x)``."""
+    """The list to which a statement appends, and what: ``losses.append(x)``, ``losses["train"] += [x]``."""
     match statement:
         case ast.Expr(ast.Call(ast.Attribute(ast.Name() | ast.Subscript(ast.Name()) as to, "append"), [value], [])):
-            return unparsed(to), value
-    return None
+            pass
+        case ast.AugAssign(ast.Name() | ast.Subscript(ast.Name()) as to, ast.Add(), ast.List([value])):
+            if isinstance(value, ast.Starred):
+                return None
+        case _:
+            return None
+    return unparsed(to), value
 
 
 def told(statement: ast.stmt) -> tuple[str, ast.Call] | None:
