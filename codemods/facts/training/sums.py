@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import assigned
 from codemods.dataflow.source import is_name, unparsed, walk
 from codemods.dataflow.values import Choice, Literal
+from codemods.facts.data.graph_batches import is_count
 from codemods.facts.precision.floats import content
 from codemods.facts.reach import switches_gradients_off
 from codemods.facts.reaching import is_seen_elsewhere, reaching
@@ -291,9 +292,10 @@ def is_number(flow: Flow, module: Module, node: ast.expr) -> bool:
             if given and len(given) == len(stores):
                 return all(is_number(flow, module, each) for each in given if node.id not in _names(each))
     values = flow.values(node)
-    return bool(values) and all(
+    is_known = bool(values) and all(
         isinstance(each, Choice) or (isinstance(each, Literal) and type(each.value) in {int, float}) for each in values
     )
+    return is_known or is_count(flow, node)
 
 
 def _names(node: ast.expr) -> set[str]:
