@@ -37,6 +37,7 @@ _WHOLE = words(
 )
 _OF_NUMBERS = words("torch.tensor torch.scalar_tensor")
 _OF_ARRAYS = {"numpy.zeros": "torch.zeros", "numpy.ones": "torch.ones"}
+_ARRAYS = words("zeros ones full eye identity arange linspace array")
 _SINGLE = words("torch.float32 torch.float numpy.float32 numpy.single")
 _SINGLE_TYPES = words("torch.Tensor torch.FloatTensor")
 
@@ -82,6 +83,12 @@ def is_legacy(name: str) -> bool:
     return package == "torch" and last in _LEGACY
 
 
+def is_tensor_type(name: str) -> bool:
+    """Whether it is such a constructor, for tensors on the host or on CUDA."""
+    package, _, last = name.rpartition(".")
+    return package in {"torch", "torch.cuda"} and last in _LEGACY
+
+
 def keeps_triangle(name: str) -> bool:
     """Whether the function returns its first argument with zeros beside a triangle."""
     return name in _TRIANGLES
@@ -95,6 +102,12 @@ def is_alike(method: str) -> bool:
 def fills_array(name: str) -> str:
     """The function of torch that fills a tensor as that of NumPy fills an array; nothing where none does."""
     return _OF_ARRAYS.get(name, "")
+
+
+def makes_array(name: str) -> bool:
+    """Whether the function makes an array of the numbers that it is told, the same of the same each time."""
+    package, _, last = name.rpartition(".")
+    return package == "numpy" and last in _ARRAYS
 
 
 def is_single(name: str) -> bool:

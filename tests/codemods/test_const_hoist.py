@@ -13,6 +13,7 @@ from codemods.codemod import Promise
 from codemods.rules.const_hoist import ConstHoist
 
 HEAD = """\
+import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -87,6 +88,13 @@ FORMS = {
         "grid = torch.stack((row, column.t()), -1)\ngrid = torch.reshape(grid, [-1, 2])",
         "loss = net(x).mean() * grid.sum()",
     ),
+    "a number, several times": ("real = torch.FloatTensor([[0.9]] * size)", LOSS),
+    "of an array of numbers": ("real = torch.from_numpy(np.ones((size, 1)).astype(np.float32))", LOSS),
+    "of an identity of NumPy's": (
+        "real = torch.tensor(np.eye(2)).view(-1, 1).repeat(2, 1)",
+        "loss = criterion(net(x), real.float())",
+    ),
+    "of the name of an array": ("ones = np.ones((size, 1))\nreal = torch.from_numpy(ones).float()", LOSS),
     "a number before it": ("n = 2\nscale = torch.ones(n)", "loss = net(x).mean() * scale.sum() / n"),
 }
 
@@ -106,6 +114,13 @@ def test_the_numbers_are_the_same(constant: str, use: str) -> None:
         losses.append([*state["kept"], *(each.item() for each in state["net"].weight[0])])
 
     assert losses[0] == losses[1]
+
+
+def test_a_type_for_either_device_fills_the_same() -> None:
+    above = "Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor"
+    made = "real = torch.autograd.Variable(Tensor(size, 1).fill_(1.0), requires_grad=False)"
+
+    check_rewrites(ConstHoist, script(f"{made}\n{LOSS}", above), script(LOSS, f"{above}\n{made}"))
 
 
 GIVEN = "'{}' may be written to or kept by what it is given to (line {}): make it once, above the loop, where that is not so"
@@ -360,6 +375,11 @@ SILENT = {
     "read by a function between": "one = torch.ones(1)\none = one * 2\nloss = net(x).mean() * (lambda: one)()",
     "left in between": "one = torch.ones(1)\nif i > 3:\n    break\none = one * 2\nloss = net(x).mean() * one",
     "halved each time": "a, b = torch.ones(1), torch.ones(1)\na = a + b\nb = b * x\nloss = (net(x) * b).mean() * a",
+    "an array that is written to": "a = np.zeros((size, 1))\na[i] = 1\nreal = torch.from_numpy(a).float()\n" + LOSS,
+    "a copy of an array that is written to": "a = np.zeros((size, 1))\na[i] = 1\nreal = torch.tensor(a).float()\n"
+    + LOSS,
+    "an array by itself": "a = np.zeros(3)\nkept.append(a)\nloss = net(x).mean()",
+    "an array of a list": "real = torch.tensor(np.array(mean))\nmean[0] = i\nloss = net(x).mean() * real.sum()",
     "of a list that changes": "mean.append(i)\nscale = torch.tensor(mean)\nloss = net(x).mean() * scale.sum()",
     "read before": "loss = net(x).mean()\nif i:\n    loss = loss + one\none = torch.ones(1)",
     "a loss with weights of its own": "head = nn.AdaptiveLogSoftmaxWithLoss(4, 8, [4])\nloss = head(x, torch.zeros(8, dtype=torch.long)).loss",

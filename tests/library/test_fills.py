@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,7 +16,9 @@ from codemods.library.fills import (
     is_constant,
     is_legacy,
     is_of_numbers,
+    is_tensor_type,
     keeps_triangle,
+    makes_array,
     spaces,
 )
 
@@ -89,3 +92,37 @@ def test_what_shares_elements_is_not_meant(method: str) -> None:
 def test_what_is_made_of_numbers_is_told_from_what_is_made_of_sizes() -> None:
     assert is_of_numbers("torch.tensor")
     assert not is_of_numbers("torch.zeros")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("zeros", (3,)),
+        ("full", (3, 2.0)),
+        ("eye", (2,)),
+        ("arange", (4,)),
+        ("array", ([1, 2],)),
+        ("linspace", (0, 1, 3)),
+    ],
+)
+def test_numpy_makes_the_same_array_each_time(name: str, arguments: tuple[object, ...]) -> None:
+    assert makes_array(f"numpy.{name}")
+    assert (getattr(np, name)(*arguments) == getattr(np, name)(*arguments)).all()
+
+
+@pytest.mark.parametrize("name", ["numpy.empty", "numpy.random.rand", "torch.zeros", "numpy.asarray"])
+def test_what_makes_no_such_array(name: str) -> None:
+    assert not makes_array(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("torch.FloatTensor", True),
+        ("torch.cuda.FloatTensor", True),
+        ("torch.cuda.Stream", False),
+        ("FloatTensor", False),
+    ],
+)
+def test_tensor_types_are_for_the_host_or_for_cuda(name: str, *, expected: bool) -> None:
+    assert is_tensor_type(name) is expected

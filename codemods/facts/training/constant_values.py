@@ -13,7 +13,7 @@ from codemods.dataflow.values import Choice, Container, External, Literal, Plain
 from codemods.facts.invariants import Invariants, names_of
 from codemods.facts.loops import module_of
 from codemods.facts.reach import own
-from codemods.library.fills import COMPUTING, FILLING, is_alike, is_constant, is_legacy
+from codemods.library.fills import COMPUTING, FILLING, is_alike, is_constant, is_tensor_type, makes_array
 from codemods.library.losses import is_stateless_loss
 from codemods.library.operators import function, operator
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from codemods.library.operators import Operator
 
 VARIABLE = "torch.autograd.Variable"
-_MOVES = words("to cuda cpu type requires_grad_")
+_FROM_ARRAY = "torch.from_numpy"
+_KEEPING = words("to cuda cpu type requires_grad_ astype ravel")
+"""Methods of tensors or arrays that keep the numbers, whatever they are given."""
 _NUMBERS = (Literal, Plain, Choice)
 _LISTS = (ast.Tuple, ast.List)
 _LEAVES = (ast.Break, ast.Continue, ast.Return)
@@ -85,17 +87,17 @@ class ConstantValues(Invariants):
             return False
         if names == {VARIABLE}:
             return bool(call.args) and self.makes_tensors(call.args[0])
-        if all(map(is_legacy, names)):
+        if all(map(is_tensor_type, names)):
             return self._is_of_numbers(call)
-        return all(is_constant(each) or _computes(function(each)) for each in names)
+        return all(is_constant(each) or makes_array(each) or _takes_tensors(each) for each in names)
 
     def _method_makes_tensors(self, method: ast.Attribute) -> bool:
         made = method.value
         if method.attr in FILLING and isinstance(made, ast.Call):
             names = library_names(self._flow.values(made.func))
-            if names and all(map(is_legacy, names)):
+            if names and all(map(is_tensor_type, names)):
                 return True
-        is_known = is_alike(method.attr) or method.attr in _MOVES or _computes(operator(method.attr))
+        is_known = is_alike(method.attr) or method.attr in _KEEPING or _computes(operator(method.attr))
         return is_known and self.makes_tensors(made)
 
     def _function_computes(self, call: ast.Call) -> bool:
@@ -124,8 +126,20 @@ class ConstantValues(Invariants):
         match call:
             case ast.Call(_, [ast.List() | ast.Tuple()], []):
                 return True
-            case ast.Call(_, [ast.Call(counted)], []):
-                return library_names(self._flow.values(counted)) == {"builtins.range"}
+            case ast.Call(_, [ast.BinOp() as repeated], []):
+                return _count(repeated) is not None
+            case ast.Call(_, [ast.Call(counted) as given], []):
+                is_range = library_names(self._flow.values(counted)) == {"builtins.range"}
+                return is_range or self.is_array(given)
+        return False
+
+    def is_array(self, node: ast.expr) -> bool:
+        """Whether it is an array that NumPy fills with numbers: ``np.eye(3).astype("float32")``."""
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            names = library_names(self._flow.values(node.func))
+            if names:
+                return all(map(makes_array, names))
+            node = node.func.value
         return False
 
     def _holds_tensor(self, name: str) -> bool:
@@ -151,11 +165,11 @@ class ConstantValues(Invariants):
         names = library_names(values)
         if names and all(map(_makes_of_numbers, names)):
             return self._why_arguments(call) or self._why_contents(arguments_of(call))
-        if names and len(names) == len(values) and all(_computes(function(each)) for each in names):
+        if names and len(names) == len(values) and all(makes_array(each) or _takes_tensors(each) for each in names):
             return self._why_arguments(call) or self._why_not_of_constants(call)
         match call.func:
             case ast.Attribute(tensor, method) if not names and self._method_makes_tensors(call.func):
-                only_shapes = (is_alike(method) and method not in COMPUTING) or method in _MOVES
+                only_shapes = (is_alike(method) and method not in COMPUTING) or method in _KEEPING
                 reason = self.why_varies(tensor) or self._why_arguments(call)
                 return reason or (None if only_shapes else self._why_not_of_constants(call))
         if not self._flow.called(call) or not self._function_computes(call):
@@ -191,6 +205,9 @@ class ConstantValues(Invariants):
         return super()._why_form(node)
 
     def _why_not_computed(self, node: ast.expr) -> Reason | None:
+        count = _count(node)
+        if count is not None:
+            return self._why_not_number(count)
         return None if self.makes_tensors(node) else super()._why_not_computed(node)
 
     # Names.
@@ -305,8 +322,21 @@ def _only_assigns(statement: ast.stmt) -> bool:
     return bool(names_of(statement))
 
 
+def _count(node: ast.expr) -> ast.expr | None:
+    """``n`` of ``[0.5] * n``."""
+    match node:
+        case ast.BinOp(ast.List(), ast.Mult(), count) | ast.BinOp(count, ast.Mult(), ast.List()):
+            return count
+    return None
+
+
+def _takes_tensors(name: str) -> bool:
+    """Whether the function makes the same of the same tensors, or of the same arrays."""
+    return name == _FROM_ARRAY or _computes(function(name))
+
+
 def _makes_of_numbers(name: str) -> bool:
-    return is_constant(name) or is_legacy(name) or is_stateless_loss(name) or name == VARIABLE
+    return is_constant(name) or is_tensor_type(name) or is_stateless_loss(name) or name == VARIABLE
 
 
 def _computes(row: Operator | None) -> bool:

@@ -28,11 +28,11 @@ from codemods.facts.reaching import targets
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.constant_values import ConstantValues, parts
 from codemods.facts.training.tensor_uses import TensorUses
-from codemods.library.fills import FILLING, copies, is_legacy
+from codemods.library.fills import FILLING, copies, is_tensor_type
 from codemods.library.losses import is_stateless_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from codemods.dataflow.source import Module
     from codemods.facts.script import Script
@@ -96,6 +96,17 @@ def _makes_loss(script: Script, value: ast.expr) -> bool:
     return bool(values) and all(isinstance(each, External) and is_stateless_loss(each.name) for each in values)
 
 
+def _assignments(
+    statements: Sequence[ast.stmt], gives: Callable[[ast.expr], bool] | None = None
+) -> Iterator[ast.Assign | ast.AnnAssign]:
+    """The assignments among them, and under an ``if`` among them, of those values that are asked for."""
+    for each in (inner for statement in statements for inner in walk(statement)):
+        if isinstance(each, (ast.Assign, ast.AnnAssign)) and (
+            gives is None or (each.value is not None and gives(each.value))
+        ):
+            yield each
+
+
 def _asks_for_gradients(node: ast.AST) -> bool:
     match node:
         case ast.keyword("requires_grad", ast.Constant(value)):
@@ -133,6 +144,10 @@ class _Reader:
         statements = tuple(sorted(invariants.statements, key=self._module.span))
         if invariants.why_read_between() is not None or any(map(self._copies_what_may_be_written, statements)):
             return
+        if any(
+            self._is_written(name) for each in _assignments(statements, invariants.is_array) for name in names_of(each)
+        ):
+            return
         is_within = not any(each is self._statement for each in self._loop.body)
         why_not = self._why_within() if is_within else self._why_not_all(invariants, statements)
         yield LoopConstant(self._module, self._statement, self._loop, statements, why_not)
@@ -140,7 +155,10 @@ class _Reader:
     def _makes_constants(self, invariants: ConstantValues, value: ast.expr) -> bool:
         """Whether it makes tensors that are filled with numbers, or losses of torch, and nothing else."""
         made = value.elts if isinstance(value, ast.Tuple) else [value]
-        return all(invariants.makes_tensors(each) or _makes_loss(self._script, each) for each in made)
+        return all(
+            (invariants.makes_tensors(each) and not invariants.is_array(each)) or _makes_loss(self._script, each)
+            for each in made
+        )
 
     def _copies_what_may_be_written(self, statement: ast.stmt) -> bool:
         """Whether it holds the elements of an array or tensor, into which other code may write in the loop."""
@@ -153,7 +171,7 @@ class _Reader:
         if isinstance(call.func, ast.Attribute) and call.func.attr in FILLING:
             return True
         names = library_names(self._flow.values(call.func))
-        return any(copies(each) or is_legacy(each) or each == _FULL for each in names)
+        return any(copies(each) or is_tensor_type(each) or each == _FULL for each in names)
 
     def _may_be_written(self, given: ast.expr) -> bool:
         if not isinstance(given, (ast.Name, ast.Attribute)):  # made anew, of what is known to be the same
@@ -184,9 +202,9 @@ class _Reader:
 
     def _why_not_all(self, invariants: ConstantValues, statements: Sequence[ast.stmt]) -> Reason | None:
         """Why one of the statements cannot go above the loop; what they make of numbers alone can."""
-        inner = (each for statement in statements for each in walk(statement))
-        for each in (each for each in inner if isinstance(each, (ast.Assign, ast.AnnAssign))):
-            is_constant = each.value is not None and self._makes_constants(invariants, each.value)
+        for each in _assignments(statements):
+            is_array = each.value is not None and invariants.is_array(each.value)
+            is_constant = is_array or (each.value is not None and self._makes_constants(invariants, each.value))
             for name in names_of(each):
                 if is_constant:
                     reason = self._why_not(each, name, statements)
