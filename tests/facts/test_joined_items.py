@@ -58,6 +58,19 @@ def culprit(join: str) -> str | None:
             "def join(b):\n    d = {}\n    d['x'] = torch.stack(b)\n    return d\n", id="a dictionary that is filled"
         ),
         pytest.param(
+            "class Join:\n    def __init__(self):\n        self.n = 3\n    def __call__(self, b):\n"
+            "        b.sort(key=len)\n        return torch.stack(b) * 2\njoin = Join()\n",
+            id="an object of a class",
+        ),
+        pytest.param(
+            "class Data:\n    def join(self, b):\n        return pad_sequence(b)\njoin = Data().join\n", id="a method"
+        ),
+        pytest.param(
+            "class Data:\n    @staticmethod\n    def join(b):\n        b.reverse()\n        return pad_sequence(b)\n"
+            "join = Data.join\n",
+            id="a static method",
+        ),
+        pytest.param(
             "def join(b):\n    y = torch.stack(b)\n    y.mul_(2)\n    return y if len(b) > 1 else -y + 1\n",
             id="its own tensor is written to",
         ),
@@ -120,9 +133,32 @@ def test_batches_of_their_own(join: str) -> None:
             id="a partial",
         ),
         pytest.param(
-            "class Join:\n    def __call__(self, b):\n        return torch.stack(b)\njoin = Join()\n",
+            "class Join:\n    def pad(self, x):\n        x.zero_()\n    def __call__(self, b):\n        self.pad(b[0])\n"
+            "        return torch.stack(b)\njoin = Join()\n",
+            "self.pad(b[0])",
+            id="another method gets an item",
+        ),
+        pytest.param(
+            "class Join:\n    def cat(self, b):\n        return b[0]\n    def __call__(self, b):\n"
+            "        return self.cat(b)\njoin = Join()\n",
+            "self.cat(b)",
+            id="what another method returns",
+        ),
+        pytest.param(
+            "class Join:\n    def __call__(self, b):\n        self.last = b[0]\n        return torch.stack(b)\njoin = Join()\n",
+            "self.last",
+            id="an item is kept by an object",
+        ),
+        pytest.param(
+            "from transformers import BertTokenizer\ntokenizer = BertTokenizer.from_pretrained('x')\n"
+            "def join(b):\n    return tokenizer.pad(b)\n",
+            "tokenizer.pad(b)",
+            id="an object of another library gets them",
+        ),
+        pytest.param(
+            "def decorate(f):\n    return f\n@decorate\ndef join(b):\n    return torch.stack(b)\n",
             "DataLoader(data, collate_fn=join)",
-            id="an object",
+            id="a decorator",
         ),
     ],
 )

@@ -145,6 +145,11 @@ def test_what_is_known_to_differ(code: str, why: str) -> None:
         pytest.param("x = getattr(self, 'f')()", "what getattr(self, 'f')() returns", id="a computed name"),
         pytest.param("global LAST\nLAST = i", "'global LAST'", id="a global name"),
         pytest.param("x = torch.nn.Linear(2, 2)", "what torch.nn.Linear() returns", id="a layer"),
+        pytest.param(
+            "import encoders\nx = encoders.Encoder().encode(row)",
+            "what encoders.Encoder().encode() returns",
+            id="an object of another library",
+        ),
     ],
 )
 def test_what_is_not_known(code: str, what: str) -> None:

@@ -8,16 +8,18 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import assigned, words
+from codemods.dataflow.names import assigned, decorators, words
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS, is_name, walk
-from codemods.dataflow.values import NONE, External, Function, library_names
+from codemods.dataflow.source import is_name, walk
+from codemods.dataflow.values import NONE, Class, External, Function, Instance, Made, Method, library_names
 from codemods.facts.reach import own
 from codemods.facts.workers.shared_state import changed_by, changes, changes_owner
 from codemods.library.operators import Memory, operator
 from codemods.library.repeating import method_repeats, repeats
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee
     from codemods.facts.data.loaders import Loader
@@ -35,6 +37,8 @@ _NEW = words(
 _AS_NEW = words("builtins.list builtins.max builtins.min builtins.sorted builtins.sum builtins.tuple")
 _AS_NEW |= words("torch.as_tensor torch.from_numpy")
 """Functions whose result is new, or made of what is new, where their argument is."""
+_OBJECTS = (Class, Instance, Made)
+_KNOWN = ("numpy.", "torch.", "PIL.")
 _NUMBERS = words("dim item nelement numel size tolist")
 """Methods that return numbers."""
 _SHAPES = frozenset({"shape", "ndim", "dtype"})
@@ -48,9 +52,11 @@ def hands_on_items(flow: Flow, loader: Loader) -> ast.AST | None:
     for value in given.values if given is not None else ():
         if value == NONE or (isinstance(value, External) and value.name == _DEFAULT):
             continue
-        if not isinstance(value, Function) or not isinstance(value.site, FUNCTIONS):
+        function = flow.run_by(value) if isinstance(value, (Function, Method, Instance)) else None
+        if function is None or decorators(function) - {"staticmethod"}:
             return loader.call
-        culprit = _Joining(flow, value.site).culprit
+        is_bound = not isinstance(value, Function) and not decorators(function)
+        culprit = _Joining(flow, function, signature(function).positional_names[is_bound:][:1]).culprit
         if culprit is not None:
             return culprit
     return None
@@ -59,9 +65,11 @@ def hands_on_items(flow: Flow, loader: Loader) -> ast.AST | None:
 class _Joining:
     """A function that joins items to a batch."""
 
-    def __init__(self, flow: Flow, function: Callee) -> None:
+    def __init__(self, flow: Flow, function: Callee, items: Sequence[str]) -> None:
         self._flow = flow
         self._function = function
+        self._items = items
+        """The name of its list of items."""
         self._asked: set[str] = set()
         """The names that are looked at: each is new unless one of its values is not."""
 
@@ -86,10 +94,21 @@ class _Joining:
 
     def _only_reads(self, call: ast.Call) -> bool:
         """Whether a call does no more than to compute of what it is given."""
-        names = {each.name for each in self._flow.values(call.func) if isinstance(each, External)}
+        values = self._flow.values(call.func)
+        names = library_names(values)
         if names:
-            return all(repeats(each) for each in names) and not any(each.arg == "out" for each in call.keywords)
-        return isinstance(call.func, ast.Attribute) and method_repeats(call.func.attr)
+            is_known = all(isinstance(each, External) and repeats(each.name) for each in values)
+            return is_known and not any(each.arg == "out" for each in call.keywords)
+        return not self._runs_unknown(call) and isinstance(call.func, ast.Attribute) and method_repeats(call.func.attr)
+
+    def _runs_unknown(self, call: ast.Call) -> bool:
+        """Whether the call may run code of the project, or of an object that is no array, tensor or image."""
+        for value in self._flow.values(call.func):
+            owner = value.of if isinstance(value, Method) else None
+            is_other = isinstance(owner, (Instance, Made)) and not owner.name.startswith(_KNOWN)
+            if is_other or value.site is not None or isinstance(value, _OBJECTS):
+                return True
+        return False
 
     def _is_of_its_own(self, change: ast.expr) -> bool:
         """Whether what is changed is a list, an array or a tensor that the function made itself."""
@@ -98,7 +117,7 @@ class _Joining:
             isinstance(change, ast.Call) and isinstance(change.func, ast.Attribute) and change.func.attr in _OF_LISTS
         )
         if isinstance(changed, ast.Name) and is_list:
-            return changed.id in signature(self._function).names[:1] or self._is_made_here(changed)
+            return changed.id in self._items or self._is_made_here(changed)
         is_put = isinstance(change, ast.Subscript) and isinstance(changed, ast.Name) and self._is_made_here(changed)
         return is_put or self._is_new(changed)
 
@@ -181,7 +200,7 @@ class _Joining:
         names = library_names(self._flow.values(call.func))
         if names:
             return all(self._function_makes_new(each, call) for each in names)
-        if not isinstance(call.func, ast.Attribute):
+        if not isinstance(call.func, ast.Attribute) or self._runs_unknown(call):
             return False
         method = call.func.attr
         row = operator(method)

@@ -24,6 +24,7 @@ from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.payload import may_draw_items
 from codemods.library.kinds import argument
+from codemods.library.packages import is_known
 from codemods.library.repeating import (
     goes_on,
     is_tokenizer,
@@ -147,6 +148,8 @@ def _repeats(code: WorkerCode, function: Callee, value: Value, call: ast.Call) -
         return runs in code.functions if runs is not None else isinstance(value, Class) and _is_plain(code.flow, value)
     if isinstance(value, Method) and is_tokenizer(value.of.name):
         return tokenizes(value.name)
+    if isinstance(value, Method) and isinstance(value.of, Made) and not is_known(value.of.name):
+        return False
     return _method_repeats(function, call)
 
 
