@@ -51,7 +51,8 @@ class DatasetCache(Codemod):
 
     Results:
         The same batches, bit for bit: the loader copies items when it joins them. A file that is missing is missed when
-        its item is read, as before. ``loader-workers`` gives such a loader no workers.
+        its item is read, as before. ``loader-workers`` gives such a loader no workers, so that on a GPU, too, the first
+        epoch waits for its items.
 
     References:
         ``torch.utils.data``, "Map-style datasets", "Multi-process data loading".
