@@ -121,7 +121,7 @@ class Targets:
         """The loops of training iterations, and the functions that these run."""
         found = self._uses.iterations.all
         frames = {event.frame for each in found for event in each.events if event.frame is not None}
-        owners = {each.owner for each in found}
+        owners = {each.owner for each in found if not isinstance(each.owner, ast.Module)}
         return frozenset(owners), frozenset(frames)
 
     @cached_property
