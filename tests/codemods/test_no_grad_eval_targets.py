@@ -564,9 +564,58 @@ def test_promises_what_the_layers_of_a_teacher_keep(made: str, promise: Promise)
     assert site.promise is promise
 
 
-def test_what_runs_once_gains_nothing() -> None:
+def test_what_runs_once_is_no_site() -> None:
     lines = TAUGHT.splitlines(keepends=True)
     start = next(at for at, each in enumerate(lines) if each.startswith("for step"))
-    code = "".join((*lines[:start], *(each.removeprefix("    ") for each in lines[start + 1 :])))
+
+    check_silent(NoGradEval, "".join((*lines[:start], *(each.removeprefix("    ") for each in lines[start + 1 :]))))
+
+
+def test_a_function_that_is_called_once_gains_nothing() -> None:
+    start = TAUGHT.index("for step")
+    body = TAUGHT[start:].replace("for step in range(4):\n", "def train():\n")
+    code = f"{TAUGHT[:start]}{body}\n\ntrain()\n"
 
     check_leaves(NoGradEval, code, "it computes a graph that nobody asks for, but only once")
+
+
+QUEUE = f"""\
+{HEAD}
+class Keys(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 4)
+        self.register_buffer("queue", torch.zeros(16, 4))
+
+    def forward(self, x):
+        keys = self.net(x)
+        self.queue = torch.cat([self.queue[len(keys) :], keys.detach()])
+        return keys @ self.queue.T
+
+
+model = Keys()
+optimizer = torch.optim.Adam(model.parameters())
+
+
+def evaluate(batches):
+    return sum(model(x).mean().item() for x in batches)
+
+
+for _ in range(2):
+    for x in torch.randn(3, 8, 8):
+        loss = F.cross_entropy(model(x), torch.zeros(8, dtype=torch.long))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print(loss.item().hex(), evaluate(torch.randn(2, 8, 8)))
+"""
+
+
+def test_a_model_that_keeps_what_it_has_detached_is_evaluated_without_gradients() -> None:
+    check_trains_alike(QUEUE, QUEUE.replace("def evaluate", "@torch.no_grad()\ndef evaluate"))
+
+
+def test_a_model_that_keeps_what_it_computes_is_left() -> None:
+    because = "the model keeps self.queue from one call to the next (line 17)"
+
+    check_leaves(NoGradEval, QUEUE.replace("keys.detach()", "keys"), because)

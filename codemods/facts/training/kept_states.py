@@ -14,6 +14,7 @@ from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.evaluation_region import Kept
 from codemods.facts.training.iterations import own
+from codemods.facts.training.kept_numbers import holds_numbers_alone
 from codemods.facts.training.modes import is_models_method
 from codemods.library.hooks import is_given_outputs
 
@@ -277,9 +278,13 @@ class KeptStates:
             for each in (*stored, *(written_so[one] for one in inside if one in written_so)):
                 given = each.given or _assigned(statement)
                 is_tensor = self._may_carry(self._flow.values(each.given or each.node))
-                if each.name in read and is_tensor and not (given is not None and _is_cut(given)):
+                is_cut = given is not None and _is_cut(given)
+                if each.name in read and is_tensor and not is_cut and not self._holds_numbers_alone(each.name):
                     return each
         return None
+
+    def _holds_numbers_alone(self, name: str | None) -> bool:
+        return name is not None and holds_numbers_alone(self._flow, self._modules, name)
 
 
 def _is_data_of_tensor(module: Module, target: ast.Attribute) -> bool:
