@@ -205,7 +205,7 @@ for images in torch.randn(100, 64, 3, 32, 32):
                 reason = why_late(script, made, models)
             if reason is not None:
                 return reason
-        reason = why_other_order(script)
+        reason = why_other_order(script, models)
         is_plain = self.is_weighed and all(
             each.value.name == _SGD and not keeps_momentum(script, each.value) for each in several
         )

@@ -26,6 +26,16 @@ CODE = "import torch\nfrom torch import nn\nmodel = nn.Linear(2, 2)\n"
         pytest.param("model.weight.data = w", "a parameter may be given other memory", id="the data of a parameter"),
         pytest.param("x = torch.ones(2)\nx.data = x.clamp(0, 1)", "", id="the data of another tensor"),
         pytest.param("model.weight.data.zero_()", "", id="it is written in place"),
+        pytest.param(
+            "class Set:\n    def __init__(self):\n        self.data = []\nSet()",
+            "",
+            id="an attribute of another object",
+        ),
+        pytest.param("other = nn.Linear(2, 2)\nother.weight.data = w", "", id="the data of another model"),
+        pytest.param(
+            "for p in model.parameters():\n    p.data = p.data.t()", "a parameter may", id="of each parameter"
+        ),
+        pytest.param("unknown().weight.data = w", "a parameter may", id="of what is not known"),
         pytest.param("model.load_state_dict(s, assign=True)", "parameters are replaced", id="assigned"),
         pytest.param("model.load_state_dict(s)", "", id="copied"),
         pytest.param("w = nn.Parameter(table[:, :3])", "a parameter may be a part", id="a slice"),
@@ -37,7 +47,8 @@ CODE = "import torch\nfrom torch import nn\nmodel = nn.Linear(2, 2)\n"
     ],
 )
 def test_other_order(text: str, because: str) -> None:
-    reason = why_other_order(script(f"{CODE}{text}\n"))
+    known = script(f"{CODE}{text}\n")
+    reason = why_other_order(known, [each.value for each in known.models if getattr(each.value.site, "lineno", 0) == 3])
 
     assert (reason.text if reason else "").startswith(because)
     assert (reason is not None) is bool(because)

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import last_name, walk
-from codemods.dataflow.values import Tensor, library_names
+from codemods.dataflow.values import Container, Instance, Tensor, library_names, owner_of
 from codemods.facts.models.channels_last import is_chosen
+from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason, at
+from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
     from codemods.facts.script import Script
 
 _CODE = "other-order"
@@ -35,21 +38,22 @@ _TAKES_TENSORS = frozenset(
 )
 
 
-def why_other_order(script: Script) -> Reason | None:
-    """Why parameters, their gradients and the state of an optimizer may lie in memory in different orders."""
+def why_other_order(script: Script, models: Iterable[Value]) -> Reason | None:
+    """Why the models' parameters, their gradients and what an optimizer keeps may lie in memory in different orders."""
     if is_chosen(script):
         return Reason(_CODE, "the script chooses a memory format itself, and a fused step on the CPU knows of none")
+    layers = frozenset(layer for each in models for layer in Model(script.flow, each).layers)
     for module in script.modules:
-        for node, what in _places(script, module):
+        for node, what in _places(script, module, layers):
             text = f"{what} ({HERE}), and a fused step on the CPU goes by the order in memory alone"
             return Reason(_CODE, text, (at(module, node),))
     return None
 
 
-def _places(script: Script, module: Module) -> Iterator[tuple[ast.AST, str]]:
+def _places(script: Script, module: Module, layers: frozenset[Value]) -> Iterator[tuple[ast.AST, str]]:
     for assignment in module.nodes(ast.Assign):
         for target in assignment.targets:
-            if isinstance(target, ast.Attribute) and _is_no_parameter(script, target.value):
+            if isinstance(target, ast.Attribute) and _is_no_parameter(script, target.value, layers):
                 continue
             match target:
                 case ast.Attribute(attr=name) if name in _GRADIENTS and not _is_emptied(assignment.value):
@@ -66,10 +70,21 @@ def _places(script: Script, module: Module) -> Iterator[tuple[ast.AST, str]]:
             yield call, "a parameter may be a part of another tensor"
 
 
-def _is_no_parameter(script: Script, node: ast.expr) -> bool:
-    """Whether an expression is known to be a tensor that the script computes, as an image is."""
+def _is_no_parameter(script: Script, node: ast.expr, layers: frozenset[Value]) -> bool:
+    """Whether an expression is known to be no parameter of these layers: a tensor, another object, another model's."""
     values = script.flow.values(node)
-    return bool(values) and all(isinstance(each, Tensor) for each in values)
+    return bool(values) and all(_is_other(script, each, layers) for each in values)
+
+
+def _is_other(script: Script, value: Value, layers: frozenset[Value]) -> bool:
+    if isinstance(value, (Tensor, Container)) or value.name == "builtins.list":
+        return True
+    if isinstance(value, Instance):
+        class_ = Model(script.flow, value).class_
+        return class_ is not None and "torch.nn.Parameter" not in script.flow.bases(class_)
+    owner = owner_of(value)
+    is_of_model = owner is not None and kind(script.flow, owner) is Kind.MODEL
+    return owner is not None and is_of_model and layers.isdisjoint(Model(script.flow, owner).layers)
 
 
 def _is_emptied(value: ast.expr) -> bool:
