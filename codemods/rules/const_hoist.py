@@ -40,9 +40,9 @@ class ConstHoist(Codemod):
         an ``if`` or ``with`` in the loop, or its name is given other values, too. Gradients are asked for of it. A
         model makes it in its constructor, and copies it to the device in each forward pass, or indexes by an array that
         it made there: as a buffer it would move with the model. Numbers that are written in a list,
-        ``torch.tensor([0.1, 0.2]).to(x.device)``, are copied in a model's forward pass, or within an expression.
-        Nothing is said of what is not the same each time: of labels as long as the batch, of tensors that are written
-        to or added to, of copies of arrays that other code may write to, of random numbers.
+        ``torch.tensor([0.1, 0.2]).to(x.device)``, are copied in a model's forward pass, or within an expression. Labels
+        are as long as the batch. Nothing is said of what else is not the same each time: of tensors that are written to
+        or added to, of copies of arrays that other code may write to, of random numbers.
 
     Results:
         The same values, bit for bit. The memory of the tensor is kept from one iteration to the next.

@@ -185,6 +185,39 @@ def test_it_is_left_for_the_reason_that_decides(body: str, because: str) -> None
     check_leaves(ConstHoist, script(body), because)
 
 
+FULL = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+net = nn.Linear(4, 1)
+criterion = nn.BCEWithLogitsLoss()
+loader = DataLoader(TensorDataset(torch.randn(20, 4)), 8{})
+for i, (x,) in enumerate(loader):
+    n = x.shape[0]
+    real = torch.ones({}, 1)
+    criterion(net(x), real).backward()
+"""
+SHORTER = (
+    "it is as long as the batch, and the last batch of an epoch may be shorter: make it once for a full batch, and take as"
+    " many rows of it here"
+)
+
+
+@pytest.mark.parametrize("length", ["n", "x.size(0)", "len(x)", "x.shape[0]", "x.size()[0]"])
+def test_labels_as_long_as_the_batch_had_better_be_longer(length: str) -> None:
+    check_leaves(ConstHoist, FULL.format("", length), SHORTER)
+
+
+def test_full_batches_are_of_one_length() -> None:
+    because = (
+        "it is as long as the batch, and all batches are of one length: make it once, above the loop, for the size that"
+        " the loader has"
+    )
+
+    check_leaves(ConstHoist, FULL.format(", drop_last=True", "n"), because)
+
+
 STEPS = """\
 import torch
 from torch import nn
@@ -356,7 +389,9 @@ def test_a_copy_of_an_array_that_nobody_writes_is_a_constant() -> None:
 
 
 SILENT = {
-    "as long as the batch": "real = torch.ones(x.size(0), 1)\n" + LOSS,
+    "as large as the batch": "real = torch.ones(x.size())\nloss = net(x).mean() * real.sum()",
+    "as long as the batch, under another name": "y = x\ny = y[:3]\nreal = torch.ones(y.size(1), 1)\n" + LOSS,
+    "as long as the batch, and kept": "real = torch.ones(len(x), 1)\nkept.append(real)\n" + LOSS,
     "as its pass": "step = torch.tensor(i)\nloss = net(x).mean() * step",
     "random": "noise = torch.randn(size, 1)\nloss = (net(x) * noise).mean()",
     "not filled": "buffer = torch.empty(size, 1)\nloss = net(x).mean() + buffer.sum()",

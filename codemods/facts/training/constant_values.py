@@ -40,6 +40,8 @@ class ConstantValues(Invariants):
     ``if use_cuda:`` around the second one.
     """
 
+    lengths_stay: bool = False
+    """Whether the length of a batch, ``x.size(0)``, counts as the same in each pass."""
     read_between: list[ast.Name] = field(default_factory=list)
     """Where such a name is read between the first and the last of its assignments, but not by these."""
     _chains: dict[str, Reason | None] = field(default_factory=dict)
@@ -209,6 +211,22 @@ class ConstantValues(Invariants):
         if count is not None:
             return self._why_not_number(count)
         return None if self.makes_tensors(node) else super()._why_not_computed(node)
+
+    def why_varies(self, node: ast.expr) -> Reason | None:
+        """Why the expression may be something else in another pass of the loop, or above it; None if it is the same."""
+        return None if self.lengths_stay and self._is_length(node) else super().why_varies(node)
+
+    def _is_length(self, node: ast.expr) -> bool:
+        """``x.size(0)``, ``x.shape[0]`` or ``len(x)`` of something that the loop has a name for."""
+        match node:
+            case (
+                ast.Call(ast.Attribute(ast.Name(name), "size"), [ast.Constant(0)], [])
+                | ast.Subscript(ast.Attribute(ast.Name(name), "shape"), ast.Constant(0))
+                | ast.Subscript(ast.Call(ast.Attribute(ast.Name(name), "size"), [], []), ast.Constant(0))
+                | ast.Call(ast.Name("len"), [ast.Name(name)], [])
+            ):
+                return name in self._bound and name not in self._own_names
+        return False
 
     # Names.
 

@@ -126,31 +126,59 @@ class _Reader:
 
     def found(self) -> Iterator[LoopConstant]:
         """The constant, if the statement makes one, and is the first to give its names a value."""
-        invariants = ConstantValues(self._script, self._module, self._loop)
         names = names_of(self._statement)
         if not names or any(map(self._is_written, names)):
             return
-        if not self._makes_constants(invariants, self._statement.value):
-            return
-        if invariants.why_varies(self._statement.value) is not None:
-            return
+        for lengths_stay in (False, True):
+            invariants = ConstantValues(self._script, self._module, self._loop, lengths_stay=lengths_stay)
+            if not self._makes_constants(invariants, self._statement.value):
+                return
+            if invariants.why_varies(self._statement.value) is None:
+                constant = self._constant(invariants)
+                if constant is not None:
+                    yield constant
+                return
+
+    def _constant(self, invariants: ConstantValues) -> LoopConstant | None:
         if not invariants.is_first(self._statement) or invariants.why_statement_varies(self._statement) is not None:
-            if invariants.computes(self._statement.value):
-                text = f"the same is computed in each iteration, but '{names[0].id}' is given other values, too:"
-                remedy = "compute it once, above the loop, under a name of its own"
-                because = Reason("made-in-loop", text, remedy=remedy)
-                yield LoopConstant(self._module, self._statement, self._loop, (self._statement,), because)
-            return
+            is_computed = invariants.computes(self._statement.value) and not invariants.lengths_stay
+            return self._as((self._statement,), self._why_several()) if is_computed else None
         statements = tuple(sorted(invariants.statements, key=self._module.span))
         if invariants.why_read_between() is not None or any(map(self._copies_what_may_be_written, statements)):
-            return
-        if any(
-            self._is_written(name) for each in _assignments(statements, invariants.is_array) for name in names_of(each)
-        ):
-            return
+            return None
+        arrays = (name for each in _assignments(statements, invariants.is_array) for name in names_of(each))
+        if any(map(self._is_written, arrays)):
+            return None
         is_within = not any(each is self._statement for each in self._loop.body)
         why_not = self._why_within() if is_within else self._why_not_all(invariants, statements)
-        yield LoopConstant(self._module, self._statement, self._loop, statements, why_not)
+        if invariants.lengths_stay:
+            return None if why_not is not None else self._as(statements, self._why_as_long())
+        return self._as(statements, why_not)
+
+    def _as(self, statements: tuple[ast.stmt, ...], why_not: Reason | None) -> LoopConstant:
+        return LoopConstant(self._module, self._statement, self._loop, statements, why_not)
+
+    def _why_several(self) -> Reason:
+        name = names_of(self._statement)[0].id
+        text = f"the same is computed in each iteration, but '{name}' is given other values, too:"
+        return Reason("made-in-loop", text, remedy="compute it once, above the loop, under a name of its own")
+
+    def _why_as_long(self) -> Reason:
+        if self._drops_last():
+            text = "it is as long as the batch, and all batches are of one length:"
+            return Reason("made-in-loop", text, remedy="make it once, above the loop, for the size that the loader has")
+        text = "it is as long as the batch, and the last batch of an epoch may be shorter:"
+        return Reason("made-in-loop", text, remedy="make it once for a full batch, and take as many rows of it here")
+
+    def _drops_last(self) -> bool:
+        """Whether the loop goes through loaders that drop a last batch which is not full."""
+        iterated = self._loop.iter if isinstance(self._loop, (ast.For, ast.AsyncFor)) else None
+        named = [each for each in walk(iterated) if isinstance(each, ast.Name)] if iterated is not None else []
+        values = {value for each in named for value in self._flow.values(each)}
+        drops = [each.arguments.get("drop_last") for each in self._script.loaders if each.value in values]
+        return bool(drops) and all(
+            each is not None and {value.name for value in each.values} == {"True"} for each in drops
+        )
 
     def _makes_constants(self, invariants: ConstantValues, value: ast.expr) -> bool:
         """Whether it makes tensors that are filled with numbers, or losses of torch, and nothing else."""
