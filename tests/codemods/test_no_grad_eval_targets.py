@@ -616,6 +616,6 @@ def test_a_model_that_keeps_what_it_has_detached_is_evaluated_without_gradients(
 
 
 def test_a_model_that_keeps_what_it_computes_is_left() -> None:
-    because = "the model keeps self.queue from one call to the next (line 17)"
+    because = "the model keeps self.queue from one call to the next (line 16)"
 
     check_leaves(NoGradEval, QUEUE.replace("keys.detach()", "keys"), because)
