@@ -41,8 +41,9 @@ class AmpMigrate(Codemod):
 
         Mixed precision that trains otherwise than it says is named, not mended, as that changes the training: a scaler
         that scales nothing, a plain ``optimizer.step()`` behind a scaled loss, gradients that are clipped while they
-        are scaled, a scaler that nothing updates, a backward or several steps within one block of autocast. So is
-        Apex, whose patched functions and fp16 weights autocast does not have.
+        are scaled, a scaler that nothing updates, one that steps a fused ``SGD`` with momentum, which PyTorch leaves
+        unset where the first step is skipped, a backward or several steps within one block of autocast. So is Apex,
+        whose patched functions and fp16 weights autocast does not have.
 
     Results:
         The same values, bit for bit. The old autocast takes fp16 where it is told nothing (bf16 on CPUs), the new one
@@ -60,8 +61,8 @@ class AmpMigrate(Codemod):
     phases = frozenset({Phase.OTHER})
     causes = words(
         """
-        apex autocast-over-steps backward-in-autocast clipped-scaled handed-on idle-scaler no-name other-module
-        scale-not-updated scaled-step several-meanings torchscript unknown-arguments
+        apex autocast-over-steps backward-in-autocast clipped-scaled handed-on idle-scaler momentum-unset no-name
+        other-module scale-not-updated scaled-step several-meanings torchscript unknown-arguments
         """
     )
     examples = (

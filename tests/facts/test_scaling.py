@@ -51,6 +51,23 @@ def test_what_is_wrong(loop: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(", momentum=0.9, fused=True", ["momentum-unset"], id="fused, with momentum"),
+        pytest.param(", momentum=0.9, fused=use_cuda", ["momentum-unset"], id="perhaps fused"),
+        pytest.param(", momentum=0.9", [], id="not fused"),
+        pytest.param(", fused=True", [], id="without momentum"),
+    ],
+)
+def test_a_scaler_may_leave_momentum_unset(given: str, expected: list[str]) -> None:
+    head = HEAD.replace("lr=0.1", f"lr=0.1{given}")
+    loop = "scaler.scale(model(torch.ones(4)).sum()).backward()\n scaler.step(optimizer)\n scaler.update()"
+    known = script(f"{head}for i in range(9):\n {loop}\n")
+
+    assert [reason.code for _, reason in faults(known)] == expected
+
+
+@pytest.mark.parametrize(
     ("call", "expected"),
     [
         pytest.param("autocast('cuda', enabled=False)", True, id="by its name"),

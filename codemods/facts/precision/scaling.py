@@ -11,11 +11,12 @@ from codemods.dataflow.values import Unknown
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind, is_backward
+from codemods.facts.training.momentum import is_fused, keeps_momentum
 from codemods.library.kinds import Kind, kind
 from codemods.library.renamed import AUTOCAST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
@@ -122,6 +123,7 @@ def _faults_of_steps(script: Script, iteration: TrainingIteration) -> Iterator[t
         if isinstance(node, ast.expr):
             text = "nothing updates the scaler after its step, and the second step fails:"
             yield node, Reason("scale-not-updated", text, remedy=f"call {name}.update() at the end of each iteration")
+    yield from _unset_momentum(script, scaler_steps)
     if scaler_steps and not unscales:
         for each in _while_scaled(iteration):
             if each.module is module and isinstance(each.node, ast.Call) and _clips(script, each.node):
@@ -129,6 +131,15 @@ def _faults_of_steps(script: Script, iteration: TrainingIteration) -> Iterator[t
                 remedy = f"call {name}.unscale_(optimizer) before"
                 yield each.node, Reason("clipped-scaled", text, (loss,), remedy)
                 return
+
+
+def _unset_momentum(script: Script, steps: Iterable[Event]) -> Iterator[tuple[ast.expr, Reason]]:
+    """Steps of scalers that, where they are skipped, leave unset what a fused SGD then reads."""
+    for each in steps:
+        is_unset = any(is_fused(one) and keeps_momentum(script, one) for one in each.subjects)
+        if is_unset and isinstance(each.node, ast.expr):
+            text = "a first step that is skipped leaves the momentum of the fused SGD unset, and the next one reads it:"
+            yield each.node, Reason("momentum-unset", text, remedy="make the SGD without fused, or use bf16 unscaled")
 
 
 def _while_scaled(iteration: TrainingIteration) -> Iterator[Event]:
