@@ -167,7 +167,7 @@ def test_what_is_not_known(code: str, what: str) -> None:
         pytest.param("Times(3)", None, id="an object of the script's"),
         pytest.param(
             "albumentations.Resize(3, 3)",
-            "whether what Resize makes of the same is the same each time that an item is read is not known",
+            "whether what Resize makes of what it is given is the same each time that an item is read is not known",
             id="another package",
         ),
         pytest.param(

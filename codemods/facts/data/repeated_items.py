@@ -210,7 +210,7 @@ def _why_object_differs(code: WorkerCode, value: Made, call: ast.Call) -> Reason
     where = value.site if value.site is not None else call
     if is_repeatable(name) is False or "Random" in last:
         return _drawn(code, last, where)
-    return _unknown(code, f"what {last} makes of the same", where)
+    return _unknown(code, f"what {last} makes of what it is given", where)
 
 
 # What is read.
