@@ -248,6 +248,52 @@ def test_its_message_names_what_is_spared() -> None:
     assert site.message == "a backward pass would only compute gradients of a model that no optimizer steps"
 
 
+COPIED = ("teacher = Net(32)\nstudent = Net(8)", "student = Net(8)\nteacher = copy.deepcopy(student)")
+AVERAGES = "    for p, q in zip(student.parameters(), teacher.parameters()):\n        q.data.lerp_(p.data, 0.1)\n"
+COPIES = {
+    "a copy of the student": (),
+    "the student is the copy": (
+        ("student = Net(8)\nteacher = copy.deepcopy(student)", "teacher = Net(8)\nstudent = copy.deepcopy(teacher)"),
+    ),
+    "that averages its weights": ((SHOW, f"{AVERAGES}{SHOW}"),),
+    "gradients of the student are clipped and shown": (
+        (
+            "    optimizer.step()",
+            "    nn.utils.clip_grad_norm_(student.parameters(), 1)\n"
+            "    for p in student.parameters():\n        print(p.grad.norm())\n    optimizer.step()",
+        ),
+    ),
+    "that is made anew": ((SHOW, f"    if step == 2:\n        teacher = copy.deepcopy(student)\n{SHOW}"),),
+}
+
+
+@pytest.mark.parametrize("changes", COPIES.values(), ids=list(COPIES))
+def test_a_copy_that_no_optimizer_steps_computes_without_gradients(changes: tuple[tuple[str, str], ...]) -> None:
+    code = taught(COPIED, *changes)
+
+    check_trains_alike(code, without_gradients(code, SOFT))
+
+
+NO_TEACHERS = {
+    "another copy is stepped": (
+        ("student = Net(8)\n", "base = Net(8)\nstudent = copy.deepcopy(base)\n"),
+        ("copy.deepcopy(student)", "copy.deepcopy(base)"),
+    ),
+    "both are": (("(student.parameters(), lr", "([*student.parameters(), *teacher.parameters()], lr"),),
+    "in a loop over both": (
+        ("(student.parameters(), lr", "([p for net in (student, teacher) for p in net.parameters()], lr"),
+    ),
+    "it takes the place of the student": ((SHOW, f"    student, teacher = teacher, student\n{SHOW}"),),
+    "it is the student itself at times": ((SHOW, f"    if step == 2:\n        teacher = student\n{SHOW}"),),
+    "a copy that is not deep": (("copy.deepcopy", "copy.copy"),),
+}
+
+
+@pytest.mark.parametrize("changes", NO_TEACHERS.values(), ids=list(NO_TEACHERS))
+def test_a_copy_that_may_be_stepped_is_no_site(changes: tuple[tuple[str, str], ...]) -> None:
+    check_silent(NoGradEval, taught(COPIED, *changes))
+
+
 READ = "no optimizer steps the model, but its gradients may be read"
 OTHERWISE = "no optimizer steps the model, but it may be differentiated otherwise"
 GIVEN = "no optimizer steps the model, but what it is given to may ask for its gradients"
@@ -333,6 +379,21 @@ LEFT = {
                 "    else:\n        loss = F.mse_loss(logits, soft)\n",
             ),
         ),
+    ),
+    "a copy whose gradients are handed to the student": (
+        READ,
+        (
+            COPIED,
+            (
+                CALLS,
+                "    for p, q in zip(student.parameters(), teacher.parameters()):\n"
+                f"        p.grad = p.grad + q.grad\n{CALLS}",
+            ),
+        ),
+    ),
+    "a copy alone at times": (
+        ALONE,
+        (COPIED, ("F.cross_entropy(logits, y) + F", "F.mse_loss(soft, x[:, :4]) if step < 2 else F")),
     ),
     "one of two losses without the student": (
         ALONE,

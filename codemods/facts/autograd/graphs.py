@@ -159,7 +159,11 @@ class Graphs:
         return found
 
     def needing(
-        self, module: Module, statements: Sequence[ast.stmt], asked: Mapping[ast.stmt, Sequence[ast.expr]]
+        self,
+        module: Module,
+        statements: Sequence[ast.stmt],
+        asked: Mapping[ast.stmt, Sequence[ast.expr]],
+        bare: frozenset[str] = frozenset(),
     ) -> frozenset[ast.expr]:
         """Those of some expressions that may carry a graph where they are computed, be it one of elsewhere.
 
@@ -167,8 +171,9 @@ class Graphs:
             module: Where they stand.
             statements: All that runs before them in their function or module, and their own statements.
             asked: The expressions, by the statements that compute them.
+            bare: The names that surely hold none before, wherever what they hold comes from.
         """
-        walk = self._walk(module, statements[0], frozenset())
+        walk = self._walk(module, statements[0], frozenset(), bare)
         walk.asked = asked
         walk.run(statements)
         return frozenset(walk.needing)
@@ -591,10 +596,21 @@ class _SureWalk(_Walk):
         return max(one, other) if _Held.NUMBER in {one, other} else min(one, other)
 
     def of(self, node: ast.expr) -> _Held:
+        return _Held.NUMBER if self._is_number(node) else super().of(node)
+
+    def carries(self, node: ast.AST, *, operand: bool = False) -> bool:
+        match node:
+            case ast.IfExp(_, body, orelse):
+                ways = [each for each in (body, orelse) if not self._is_number(each)]
+            case ast.BoolOp(_, ways):
+                pass
+            case _:
+                return super().carries(node, operand=operand)
+        return bool(ways) and all(self.carries(each, operand=operand) for each in ways)
+
+    def _is_number(self, node: ast.expr) -> bool:
         values = self._flow.values(node)
-        if values and all(isinstance(each, (Literal, Plain)) for each in values):
-            return _Held.NUMBER
-        return super().of(node)
+        return bool(values) and all(isinstance(each, (Literal, Plain)) for each in values)
 
 
 def _carrying(names: Mapping[str, _Held]) -> frozenset[str]:

@@ -89,10 +89,7 @@ class Targets:
 
     def _is_idle(self, call: ast.Call) -> bool:
         """Whether the call runs models, and none that an optimizer steps."""
-        if not self._uses.modes.calls(call):
-            return False
-        owners = [*map(_owner, without_none(self._flow.values(call.func)))]
-        return bool(owners) and all(each is not None and self._unstepped.is_one(each) for each in owners)
+        return self._uses.modes.calls(call) and self._unstepped.is_idle(call)
 
     def _is_site(self, module: Module, call: ast.Call) -> bool:
         """Whether it computes a graph in training."""
@@ -193,12 +190,9 @@ class Targets:
     # What keeps a statement from doing without gradients.
 
     def _why_not(self, module: Module, statement: ast.stmt, calls: Sequence[ast.Call]) -> Reason | None:
-        for call in calls:
-            for value in without_none(self._flow.values(call.func)):
-                owner = _owner(value)
-                seen = None if owner is None else self._unstepped.why_seen(owner)
-                if seen is not None:
-                    return seen
+        seen = next(filter(None, map(self._unstepped.why_call_seen, calls)), None)
+        if seen is not None:
+            return seen
         if self._runs_once(module, statement):
             return ONCE
         return (

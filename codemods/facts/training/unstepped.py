@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import lasting
+from codemods.dataflow.source import is_name, lasting, walk
 from codemods.dataflow.values import (
     Class,
     Container,
@@ -18,10 +18,12 @@ from codemods.dataflow.values import (
     Made,
     Method,
     instance,
+    library_names,
     owner_of,
     without_none,
 )
 from codemods.facts.autograd.double_backward import differentiated
+from codemods.facts.models.copied import Origin, origin
 from codemods.facts.models.layers import Model
 from codemods.facts.models.optimized import given_parameters, models_given
 from codemods.facts.models.placement import wrappings
@@ -66,6 +68,66 @@ class Unstepped:
         if not known or model.site is None or not self._stepped:
             return False
         return not any(self._may_be_stepped(each) for each in self._inside(model))
+
+    @lasting
+    def is_idle(self, call: ast.Call) -> bool:
+        """Whether the models that the call runs are surely none that an optimizer steps, copies of such ones included.
+
+        Args:
+            call: A call of models, or of their methods.
+        """
+        owners = self._owners(call)
+        if owners and all(each is not None and self.is_one(each) for each in owners):
+            return True
+        (only,) = owners if len(owners) == 1 else (None,)
+        return only is not None and self._is_apart(only, origin(self._flow, _object(call)))
+
+    def _owners(self, call: ast.Call) -> set[Value | None]:
+        """The models that the call runs, itself or by a method."""
+        values = without_none(self._flow.values(call.func))
+        return {owner_of(each) if isinstance(each, Method) else each for each in values}
+
+    @lasting
+    def _is_apart(self, model: Value, side: Origin) -> bool:
+        """Whether optimizers step the model itself, and this is a copy of it, or the other way around."""
+        is_known = isinstance(model, (Instance, Made)) and kind(self._flow, model) is Kind.MODEL
+        if side is Origin.UNKNOWN or not is_known or not self._stepped:
+            return False
+        layers = Model(self._flow, model).layers
+        for each in self._stepped:
+            is_near = model in Model(self._flow, each).layers or each in layers or self._may_be(model, each)
+            if is_near and each != model:
+                return False
+        return all(self._is_of_other(module, asked, model, side) for module, asked in self._parameters_asked)
+
+    @cached_property
+    def _parameters_asked(self) -> tuple[tuple[Module, ast.Attribute], ...]:
+        """Where models are asked for their parameters."""
+        return tuple(
+            (module, each)
+            for module in self._flow.modules
+            for each in module.nodes(ast.Attribute)
+            if each.attr in {"parameters", "named_parameters"}
+        )
+
+    def _is_of_other(self, module: Module, asked: ast.Attribute, model: Value, side: Origin) -> bool:
+        """Whether the parameters are of others than the copies or originals, or only a loop goes through them."""
+        if self._flow.values(asked.value).isdisjoint(Model(self._flow, model).layers):
+            return True
+        found = self._side(asked.value, model)
+        if found is not side:
+            return found is not Origin.UNKNOWN
+        call = module.parent(asked)
+        above = module.parent(call) if call is not None else None
+        if isinstance(above, ast.Call) and library_names(self._flow.values(above.func)) == {"builtins.zip"}:
+            call, above = above, module.parent(above)
+        return isinstance(above, ast.For) and above.iter is call
+
+    def _side(self, node: ast.expr, model: Value) -> Origin:
+        """Whether the expression, or what it is a part of, is a copy of the model or the model itself."""
+        while model not in self._flow.values(node) and isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        return origin(self._flow, node) if model in self._flow.values(node) else Origin.UNKNOWN
 
     @lasting
     def is_differentiated_alone(self, model: Value) -> bool:
@@ -121,12 +183,22 @@ class Unstepped:
 
     # Who would see it.
 
+    def why_call_seen(self, call: ast.Call) -> Reason | None:
+        """The same of the models that a call runs, which is one of those that are idle."""
+        for each in self._owners(call):
+            side = None if each is None or self.is_one(each) else origin(self._flow, _object(call))
+            seen = None if each is None else self.why_seen(each, side)
+            if seen is not None:
+                return seen
+        return None
+
     @lasting
-    def why_seen(self, model: Value) -> Reason | None:
+    def why_seen(self, model: Value, side: Origin | None = None) -> Reason | None:
         """Why something may be otherwise where the model's parameters get no gradients.
 
         Args:
             model: One that no optimizer steps.
+            side: Where an optimizer steps a copy of it, or it is a copy of what is stepped: which of the two it is.
         """
         if any(each.name.startswith(_REDUCING) for each in self._inside(model)):
             text = "no optimizer steps the model, but its gradients are exchanged with other processes"
@@ -136,10 +208,10 @@ class Unstepped:
             return Reason("other-result", text)
         reasons = (
             self._shared(model),
-            self._read(model),
-            self._handed_out(model),
+            self._read(model, side),
+            self._handed_out(model, side),
             self._checkpointed,
-            self._differentiated(model),
+            self._differentiated(model, side),
         )
         for found in reasons:
             if found is not None:
@@ -199,7 +271,7 @@ class Unstepped:
             for each in values
         )
 
-    def _read(self, model: Value) -> Reason | None:
+    def _read(self, model: Value, side: Origin | None) -> Reason | None:
         """Where its gradients may be read: not by an optimizer, which has those of other models alone."""
         for module in self._flow.modules:
             for node, owner in _reads(module):
@@ -207,6 +279,8 @@ class Unstepped:
                     continue
                 values = self._flow.values(owner)
                 if any(isinstance(each, External) for each in values) or self._are_of_others(owner, model):
+                    continue
+                if side is not None and self._is_of_other_side(module, owner, model, side):
                     continue
                 text = f"no optimizer steps the model, but its gradients may be read ({HERE})"
                 return Reason("gradients-read", text, (at(module, node),))
@@ -230,6 +304,16 @@ class Unstepped:
         # The objects of a class have their layers from one place: whose they are, what stands before the dot says.
         return isinstance(node, (ast.Attribute, ast.Subscript)) and self._are_of_others(node.value, model)
 
+    def _is_of_other_side(self, module: Module, node: ast.expr, model: Value, side: Origin) -> bool:
+        """Whether it is a part of the original where copies are meant, or of a copy, or a parameter that a loop has."""
+        if isinstance(node, ast.Name):
+            loops = [each for each in module.ancestors(node) if isinstance(each, ast.For)]
+            bound = (each for each in loops if any(is_name(one, node.id) for one in walk(each.target)))
+            match next(bound, None):
+                case ast.For(ast.Name() | ast.Tuple(), ast.Call(ast.Attribute(of), [])):
+                    node = of
+        return self._side(node, model) not in {side, Origin.UNKNOWN}
+
     def _may_concern(self, value: Value, model: Value) -> bool:
         owner = value if kind(self._flow, value) is Kind.MODEL else owner_of(value)
         if owner is None:
@@ -242,13 +326,16 @@ class Unstepped:
         layers = Model(self._flow, owner).layers
         return any(each in layers or self._may_be(each, owner) for each in self._inside(model))
 
-    def _handed_out(self, model: Value) -> Reason | None:
+    def _handed_out(self, model: Value, side: Origin | None) -> Reason | None:
         """Where code that is not seen is given it or its parameters, and may train it or look at its gradients."""
         for module in self._flow.modules:
             for call in module.nodes(ast.Call):
                 if call.func is model.site or self._is_harmless(call):
                     continue
-                given = {value for each in arguments_of(call) for value in self._reached(each)}
+                arguments = arguments_of(call)
+                if side is not None:
+                    arguments = [each for each in arguments if not self._is_of_other_side(module, each, model, side)]
+                given = {value for each in arguments for value in self._reached(each)}
                 owners = {each if kind(self._flow, each) is Kind.MODEL else owner_of(each) for each in given}
                 if any(
                     each is not None and kind(self._flow, each) is Kind.MODEL and self._is_about(each, model)
@@ -296,7 +383,7 @@ class Unstepped:
                 return Reason("needs-gradients", text, (at(module, node),), remedy)
         return None
 
-    def _differentiated(self, model: Value) -> Reason | None:
+    def _differentiated(self, model: Value, side: Origin | None) -> Reason | None:
         """Where something may be differentiated that depends on it alone, or in another way than by a backward."""
         parts = set(self._inside(model))
         for module in self._flow.modules:
@@ -306,13 +393,19 @@ class Unstepped:
                     text = f"no optimizer steps the model, but it may be differentiated otherwise ({HERE})"
                     return Reason("needs-gradients", text, (at(module, call),))
         for module, call in self._uses.iterations.backwards:
-            if not self._depends_on_trained(module, call):
+            if not self._depends_on_trained(module, call, is_seen=side is not None):
                 text = f"no optimizer steps the model, and what is differentiated may depend on nothing else ({HERE})"
                 return Reason("needs-gradients", text, (at(module, call),))
         return None
 
-    def _depends_on_trained(self, module: Module, call: ast.Call) -> bool:
-        """Whether a backward goes through models that optimizers step, on every way that is seen to lead to it."""
+    def _depends_on_trained(self, module: Module, call: ast.Call, *, is_seen: bool) -> bool:
+        """Whether a backward goes through models that optimizers step, on every way that is seen to lead to it.
+
+        Args:
+            module: Where it stands.
+            call: The backward.
+            is_seen: Whether the ways have to be seen.
+        """
         roots = self._roots(call)
         function = module.function(call)
         body = module.tree.body if function is None else function.body
@@ -322,7 +415,7 @@ class Unstepped:
             return True
         names = {each.id for root in roots for each in own(root, ast.Name)}
         mine = bound_names(module.tree) if function is None else bound_names(function) - {*signature(function).names}
-        if names & mine:
+        if names & mine or is_seen:
             return False
         # What it differentiates comes from elsewhere: a parameter, or an attribute.
         return any(map(self._is_trained, differentiated(self._flow, module, call)))
@@ -341,8 +434,8 @@ class Unstepped:
         return self._uses.of(self._runs_trained, outside=False)
 
     def _runs_trained(self, call: ast.Call) -> bool:
-        owners = [owner_of(each) if isinstance(each, Method) else each for each in self._flow.values(call.func)]
-        return self._uses.makes_graph(call) and any(each is not None and self._is_trained(each) for each in owners)
+        is_trained = any(each is not None and self._is_trained(each) for each in self._owners(call))
+        return is_trained and self._uses.makes_graph(call) and not self.is_idle(call)
 
     def _is_trained(self, model: Value) -> bool:
         return self._may_be_stepped(model) and not may_be_frozen(self._flow, model)
@@ -372,3 +465,9 @@ def _name(node: ast.Attribute | ast.Name) -> str:
 def _is_without_reentry(call: ast.Call) -> bool:
     given = next((each.value for each in call.keywords if each.arg == "use_reentrant"), None)
     return isinstance(given, ast.Constant) and given.value is False
+
+
+def _object(call: ast.Call) -> ast.expr:
+    """``net`` of ``net(x)`` and of ``net.forward(x)``."""
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "forward"
+    return call.func.value if isinstance(call.func, ast.Attribute) and is_method else call.func
