@@ -44,6 +44,8 @@ class DeviceCtor(Codemod):
         ``type_as(x)`` and ``to(x)`` become ``dtype=x.dtype, device=x.device`` where the same comes out, as of zeros and
         ones. Other numbers are made on the device and cast there.
 
+        ``type(torch.cuda.LongTensor)`` becomes ``device="cuda"``, and stays where it casts as well.
+
         ``mask = mask.to(x.device)`` below the tensor goes, as does ``if x.is_cuda: mask = mask.cuda()``, where nothing
         reads it in between: the tensor gets ``device=x.device``. Of ``if use_cuda: mask = mask.cuda()`` it gets
         ``device="cuda" if use_cuda else "cpu"``. Where another branch gives the name something else, the copy stays,
@@ -317,6 +319,8 @@ def _edits(script: Script, found: Filled) -> list[Edit] | Reason:
     added = [_on_device(script, found, device)]
     if isinstance(transfer, Handing):
         return added  # the function that copies it is called for others, too
+    if transfer.method == "type":
+        return [*added, _not_copied(found)] if found.is_of_type else added  # else it casts, on the device
     if number_format is not None:
         if not found.is_exact_in_its_format:
             return Reason("other-arguments", "the copy is cast to another number format, too")
@@ -439,6 +443,8 @@ def _device(script: Script, transfer: Transfer) -> str:
     target, quote = transfer.target, script.quote(transfer.module)
     if isinstance(transfer, Handing):
         return transfer.written
+    if transfer.method == "type":
+        return f"{quote}cuda{quote}"
     if target is not None and (transfer.method == "to" or not isinstance(target, ast.Constant)):
         return transfer.module.code(target)  # `x.cuda(y.device)`: anything else but a number is left
     index = f":{target.value!r}" if isinstance(target, ast.Constant) else ""

@@ -83,6 +83,11 @@ FORMS = {
         "if size > 8:\n    one = one.double()\n    minus = minus.double()\nelse:\n    one = one.float()",
         "loss = net(x).mean() * one + net(-x).mean() * minus",
     ),
+    "copied as a condition says": (
+        "index = torch.arange(4).repeat(2)\n"
+        "index = index.type(torch.cuda.LongTensor) if torch.cuda.is_available() else index.type(torch.LongTensor)",
+        "loss = net(x)[index].mean()",
+    ),
     "reshaped by its name": (
         "row, column = torch.meshgrid(torch.arange(3), torch.arange(2), indexing='ij')\nrow = row.t()\n"
         "grid = torch.stack((row, column.t()), -1)\ngrid = torch.reshape(grid, [-1, 2])",

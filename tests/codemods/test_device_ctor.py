@@ -27,6 +27,23 @@ for x in data:
 N = HEAD.count("\n")
 
 MADE_THERE = {
+    "floats of a type": ("torch.zeros(2).type(torch.cuda.FloatTensor)", 'torch.zeros(2, device="cuda")'),
+    "integers of a type": (
+        "torch.arange(5).repeat(x.size(0)).type(torch.cuda.LongTensor)",
+        'torch.arange(5, device="cuda").repeat(x.size(0))',
+    ),
+    "integers that may be floats": (
+        "torch.arange(input()).type(torch.cuda.LongTensor)",
+        'torch.arange(input(), device="cuda").type(torch.cuda.LongTensor)',
+    ),
+    "cast to a type": (
+        "torch.full((2,), 3).type(torch.cuda.LongTensor)",
+        'torch.full((2,), 3, device="cuda").type(torch.cuda.LongTensor)',
+    ),
+    "cast before": (
+        "torch.ones(2).long().type(torch.cuda.FloatTensor)",
+        'torch.ones(2, device="cuda").long().type(torch.cuda.FloatTensor)',
+    ),
     "zeros": ("torch.zeros(2, 3).to(device)", "torch.zeros(2, 3, device=device)"),
     "ones of a batch's size": ("torch.ones(x.size(0), 1).to(device)", "torch.ones(x.size(0), 1, device=device)"),
     "a number": ("torch.full((2,), 0.9).to(device)", "torch.full((2,), 0.9, device=device)"),
@@ -384,7 +401,7 @@ LEFT = {
         "'x.type()' says that it is on CUDA, but not on which device: write dtype=x.dtype, device=x.device",
     ),
     "a tensor type": (
-        "torch.zeros(2).type(torch.cuda.FloatTensor)",
+        "torch.zeros(2).type(torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor)",
         "a tensor type does not say on which device: give the constructor dtype=… and device=…",
     ),
     "like another tensor, filled as of old": ("torch.FloatTensor(input()).fill_(1).type_as(x)", AS_OF_OLD),
@@ -827,6 +844,10 @@ def test_what_is_drawn_stays_under_the_condition() -> None:
 
 
 NEXT = {
+    "cast to a type": (
+        "    y = torch.arange(8).repeat(2)\n    y = y.type(torch.cuda.LongTensor)\n    y = y.cuda()\n",
+        '    y = torch.arange(8, device="cuda").repeat(2)\n    y = y.cuda()\n',
+    ),
     "a row that is only compared": (
         "    ids = torch.arange(0, 4).unsqueeze(0).expand(8, -1).to(device)\n    y = ids >= x[:, :1].sum(1).unsqueeze(1)\n",
         "    ids = torch.arange(0, 4, device=device).unsqueeze(0).expand(8, -1)\n    y = ids >= x[:, :1].sum(1).unsqueeze(1)\n",
@@ -859,7 +880,7 @@ NEXT = {
 @pytest.mark.parametrize(("before", "after"), NEXT.values(), ids=NEXT)
 def test_what_a_statement_of_its_own_copies_is_made_there(before: str, after: str) -> None:
     check_rewrites(DeviceCtor, in_a_pass(before), in_a_pass(after))
-    if ".cuda()" not in before:
+    if "cuda" not in before:
         assert run_script(in_a_pass(before)) == run_script(in_a_pass(after))
 
 

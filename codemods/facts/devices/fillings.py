@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import words
 from codemods.dataflow.signatures import argument_of, arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, last_name
 from codemods.dataflow.values import (
@@ -52,6 +53,7 @@ from codemods.library.fills import (
     spaces,
 )
 from codemods.library.kinds import Kind, is_dtype, kind, may
+from codemods.library.tensors import LEGACY_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,6 +75,8 @@ _OF_COPIES = frozenset({"device", "other", "dtype", "non_blocking"})
 _ITEMS = frozenset({"__getitem__", "__getitems__", "__iter__"})
 _IN_INDICES = frozenset({"long", "view", "reshape", "unsqueeze", "repeat", "flatten"})
 """What is called of such numbers where they are an index."""
+_SHAPING = words("view reshape unsqueeze squeeze repeat t transpose permute flatten contiguous clone")
+_CUDA = "torch.cuda"
 _OPERATIONS = (ast.BinOp, ast.Subscript, ast.UnaryOp, ast.Compare)
 _COMPARING = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _FORMAT_POSITION = 1
@@ -108,6 +112,8 @@ class Filled:
     """How else it is made where its elements are one number: ``torch.tensor([0.5])``."""
     rounds_otherwise: bool = False
     """Whether the device may round the last bit of what is computed on the way otherwise."""
+    is_of_type: bool = False
+    """Whether it has the number format of the tensor type that it is cast to: ``x.type(torch.cuda.LongTensor)``."""
 
     @property
     def number_format(self) -> ast.expr | None:
@@ -188,6 +194,8 @@ def _filled(script: Script, transfer: Transfer, origin: _Origin, copying: set[as
     why_not = of_item or _why_not(script, transfer, name, [each for each in steps if not (shares and _shares(each))])
     if later is not None:
         why_not = why_not or why_other_device(script.flow, transfer)
+    if transfer.method == "type" and is_named:
+        why_not = why_not or _why_other_type(transfer)
     if is_rounded:
         why_not = why_not or _why_rounding_shows(script, transfer, parts)
     return Filled(
@@ -204,7 +212,27 @@ def _filled(script: Script, transfer: Transfer, origin: _Origin, copying: set[as
         legacy_fill(script, name, steps),
         number_fill(script, name, maker),
         is_rounded,
+        cuda_type(script, transfer) == _format_of(script, name, steps),
     )
+
+
+def cuda_type(script: Script, transfer: Transfer) -> str | None:
+    """The number format of the type of CUDA tensors that it is cast to, ``torch.cuda.LongTensor``; None for others."""
+    values = script.flow.values(transfer.target) if transfer.target is not None else frozenset()
+    names = library_names(values)
+    package, _, type_ = next(iter(names)).rpartition(".") if len(names) == len(values) == 1 else ("", "", "")
+    return LEGACY_FORMATS.get(type_) if transfer.method == "type" and package == _CUDA else None
+
+
+def _format_of(script: Script, name: str, steps: Sequence[ast.Call]) -> str | None:
+    """The number format that it is made in, where nothing asks for one, and nothing called on the way casts it."""
+    maker = steps[-1]
+    asks = any(each.arg == "dtype" for each in maker.keywords)
+    if asks or script.default_format or not {_method(each) for each in steps[:-1]} <= _SHAPING:
+        return None
+    if counts(name):
+        return "int64" if all(is_integer(script, each) for each in arguments_of(maker)) else None
+    return "float32" if fills(name) and number_fill(script, name, maker) is None and "full" not in name else None
 
 
 def _is_there(script: Script, transfer: Transfer, maker: ast.Call) -> bool:
@@ -670,7 +698,7 @@ def why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | No
     if others or is_long or any(isinstance(each, ast.Starred) for each in call.args):
         return Reason("other-arguments", "the copy has arguments that the constructor does not take")
     if transfer.method == "type":
-        return _why_other_type(transfer)
+        return None if cuda_type(script, transfer) is not None else _why_other_type(transfer)
     if transfer.method == "to" and target is None:
         return Reason("unknown-device", "the device is not given")
     if len(call.args) > _FORMAT_POSITION or any(each.arg == "dtype" for each in call.keywords):

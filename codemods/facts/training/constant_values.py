@@ -66,6 +66,8 @@ class ConstantValues(Invariants):
                 return self._call_makes_tensors(value)
             case ast.UnaryOp(_, made) | ast.Subscript(made):
                 return self.makes_tensors(made)
+            case ast.IfExp(_, body, orelse):
+                return self.makes_tensors(body) and self.makes_tensors(orelse)
             case ast.BinOp(left, _, right) | ast.Compare(left, _, [right]):
                 others = [each for each in (left, right) if not self._is_number(each)]
                 return bool(others) and all(map(self.makes_tensors, others))
