@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from codemods.amp.certainty import is_surely_on_cuda
 from codemods.amp.reasons import LeftError
 from codemods.amp.scaler_scope import Homes, path
 from codemods.amp.sight import Sight
@@ -196,10 +197,20 @@ class Wording:
             condition = own if condition is None or is_flag else condition
         if self._asks_for_cuda and condition is not None and condition.test is not None:
             condition = None
+        if condition is not None and condition.test is None and self._may_be_without_cuda(place):
+            asked = f"{self.torch('torch.cuda.is_available', place)}()"
+            condition = CudaCondition(asked, condition.device, is_any=True)
         if self._is_always and (condition is None or condition.test is not None):
             return CudaCondition(None)
         # Where the device has no name: on another device than CUDA, autocast and the scaler for CUDA change nothing.
         return condition or CudaCondition(f"{self.torch('torch.cuda.is_available', place)}()", is_any=True)
+
+    def _may_be_without_cuda(self, place: ast.stmt) -> bool:
+        """Whether the scaler is made there although a run may go on without CUDA: one that only evaluates."""
+        if self.home is None or place not in self.home.anchors:
+            return False
+        training = [each for each in self.places if each not in self.validations]
+        return not is_surely_on_cuda(self.script, self.conditions.to_cuda, place, training)
 
     @property
     def _prefix(self) -> str:

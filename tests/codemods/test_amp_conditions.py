@@ -373,3 +373,33 @@ def test_a_validation_in_a_loop_has_its_flag_above_the_loop() -> None:
         ),
         ("use_amp = self.cuda and torch.cuda.get_device_capability()[0] >= 8", "for i in range(10):"),
     ]
+
+
+def test_a_header_asks_for_cuda_where_a_run_may_only_evaluate() -> None:
+    code = """\
+import sys
+import torch
+from torch import nn
+
+
+def main():
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if "--evaluate" in sys.argv:
+        print(model(torch.ones(3, 8)))
+        return
+    model.cuda()
+    for x in torch.randn(6, 16, 8).cuda():
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+
+
+main()
+"""
+    after = run(Amp, code).after
+
+    assert "    use_amp = torch.cuda.is_available()\n" in after
+    assert "if use_amp and torch.cuda.get_device_capability()[0] >= 8 else" in after
+    assert 'GradScaler("cuda", enabled=use_amp and amp_dtype is torch.float16)' in after

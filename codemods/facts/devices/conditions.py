@@ -91,7 +91,7 @@ class Conditions:
 
     def at(self, place: ast.stmt) -> CudaCondition | None:
         """The condition as it can be said at the place; None where it cannot."""
-        certain = [each for each in self._to_cuda if self._is_certain(each, place) and self._counts(each)]
+        certain = [each for each in self.to_cuda if self._is_certain(each, place) and self._counts(each)]
         # Where some moves depend on a choice, another function's `.cuda()` may be one that this choice never runs.
         if certain and (len(certain) == len(self._moves) or any(self._runs_with(each, place) for each in certain)):
             return CudaCondition(None, self._indexed(certain, place))
@@ -110,7 +110,7 @@ class Conditions:
         return None
 
     @property
-    def _to_cuda(self) -> list[Transfer]:
+    def to_cuda(self) -> list[Transfer]:
         """The moves that go to CUDA wherever they run."""
         return [each for each in self._moves if each.device.kind is DeviceKind.CUDA]
 
@@ -126,7 +126,7 @@ class Conditions:
         """Whether a statement before the place in its function moves something to CUDA on each of its sides."""
         module = self._module
         moving = {
-            module.statement(each.call) for each in self._to_cuda if each.module is module and _is_unconditional(each)
+            module.statement(each.call) for each in self.to_cuda if each.module is module and _is_unconditional(each)
         }
         above = {each for move in moving for each in module.ancestors(move) if isinstance(each, ast.If)}
         return any(dominates(module, each, place) and _each_side_has(each, moving) for each in above)
@@ -179,7 +179,7 @@ class Conditions:
         if always_asks_for_cuda(self._flow.values(test)):
             return True
         sides = {each: [self._side(test, each.module, branch) for branch in each.branches] for each in self._moves}
-        is_all = all(any(sides[each]) for each in self._to_cuda if not self._runs_later(each, place))
+        is_all = all(any(sides[each]) for each in self.to_cuda if not self._runs_later(each, place))
         return is_all and not any(False in each for each in sides.values())
 
     def _runs_later(self, move: Transfer, place: ast.stmt) -> bool:
@@ -202,7 +202,7 @@ class Conditions:
 
     def _device(self, move: Transfer, place: ast.stmt) -> CudaCondition | None:
         found = of_device(self._script, move, self._module, place)
-        if found is None or any(_excludes(move, each) and not _asks(each, found) for each in self._to_cuda):
+        if found is None or any(_excludes(move, each) and not _asks(each, found) for each in self.to_cuda):
             return None
         return found
 
