@@ -143,6 +143,23 @@ _OPERATORS = words("torch torch.nn.functional torch.special")
 _OPENING = {"builtins.open": 1, "gzip.open": 1, "h5py.File": 1, "io.open": 1, "wave.open": 1, "zipfile.ZipFile": 1}
 """Functions that write where they are asked to, with the position of the argument that says so."""
 
+_WRITING = frozenset().union(
+    _of("cv2", "imwrite"),
+    _of("imageio", "imsave imwrite v2.imwrite v3.imwrite"),
+    _of("numpy", "save savetxt savez savez_compressed"),
+    _of("os", "remove rename replace unlink"),
+    _of("scipy.io", "savemat"),
+    _of("scipy.io.wavfile", "write"),
+    _of("shutil", "copy copyfile copytree move rmtree"),
+    _of("skimage.io", "imsave"),
+    _of("soundfile", "write"),
+    _of("torch", "save"),
+    _of("torchaudio", "save"),
+    _of("torchvision.io", "write_file write_jpeg write_png"),
+    _of("torchvision.utils", "save_image"),
+)
+_WRITING_METHODS = words("save to_csv to_json to_parquet to_pickle tofile unlink write_bytes write_text")
+
 _METHODS = words(
     """
     capitalize casefold decode encode end endswith find findall finditer format fullmatch group groupdict groups index
@@ -217,6 +234,16 @@ def tokenizes(method: str) -> bool:
 def position_of_mode(name: str) -> int | None:
     """Where the function of that qualified name is told whether to write; None of those that only read."""
     return _OPENING.get(name)
+
+
+def writes_files(name: str) -> bool:
+    """Whether the function of that qualified name writes, moves or removes a file that it is given the path of."""
+    return name in _WRITING
+
+
+def method_writes_files(method: str) -> bool:
+    """Whether a method of that name does so, with what it belongs to or in a file that it is."""
+    return method in _WRITING_METHODS
 
 
 def functions() -> frozenset[str]:

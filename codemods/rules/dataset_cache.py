@@ -38,8 +38,8 @@ class DatasetCache(Codemod):
         **All items stay in memory, as they are returned**, and no script shows how large they are: 4,000 images of 256
         x 256 pixels with their masks, as numbers of 32 bits, take 4 GB; a view keeps the whole array that it is a part
         of. So the rule runs only where it is asked for by its name, or by ``ALL``. It takes for granted that the files
-        stay as they are while the script runs. Objects that are read once, such as those of a test set, keep their
-        items, too.
+        stay as they are while the script runs, unless the script itself writes files by a name that the data set is
+        made with. Objects that are read once, such as those of a test set, keep their items, too.
 
         What reads an item draws random numbers, or calls what is not known to make the same of the same each time: the
         functions and methods that do are listed, of Python, NumPy, PIL, OpenCV, torchvision and the like. It changes

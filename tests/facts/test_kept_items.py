@@ -113,6 +113,21 @@ def reading(global_: str) -> str:
             "args = argparse.ArgumentParser().parse_args()\n" + reading("args.size") + DATA + LOADER + READ,
             id="an option",
         ),
+        pytest.param(
+            CLASS
+            + "def make(folder):\n    torch.save(torch.ones(3), folder + '/a.png')\nfolder = 'cells'\nmake(folder)\n"
+            "data = Cells([folder + '/a.png'])\n" + LOADER + READ,
+            id="its files were written before",
+        ),
+        pytest.param(
+            "args = argparse.ArgumentParser().parse_args()\n"
+            + CLASS
+            + "data = Cells([args.data])\n"
+            + LOADER
+            + READ
+            + "    torch.save(x, args.out)\n    open(args.log, 'a').write('x')\n",
+            id="other files are written",
+        ),
         pytest.param(CLASS + DATA + LOADER + "x, y = data[0]\nplt.imshow(x)\n" + READ, id="an item is shown"),
         pytest.param(CLASS + DATA + LOADER + "for x, y in data:\n    print(x.shape)\n" + READ, id="all are looked at"),
         pytest.param(CLASS + "loader = DataLoader(Cells(['a']) + Cells(['b']))\n" + READ, id="two that are joined"),
@@ -192,6 +207,25 @@ def test_items_can_be_kept(text: str) -> None:
             + READ.replace("    for x", "    args.size = epoch\n    for x"),
             CHANGED,
             id="an option is set in each epoch",
+        ),
+        pytest.param(
+            CLASS
+            + "folder = 'cells'\ndata = Cells([folder + '/a.png'])\n"
+            + LOADER
+            + READ
+            + "    torch.save(x, f'{folder}/a.png')\n",
+            "files that its items are read from may be written, and items that were kept would not follow",
+            id="its files are written",
+        ),
+        pytest.param(
+            "args = argparse.ArgumentParser().parse_args()\n"
+            + CLASS
+            + "data = Cells(args.files)\n"
+            + LOADER
+            + READ
+            + "    for file in args.files:\n        Image.fromarray(x).save(args.files[0])\n",
+            "files that its items are read from may be written, and items that were kept would not follow",
+            id="its files are written by a method",
         ),
         pytest.param(CLASS + DATA + LOADER + "data[0][0].zero_()\n" + READ, USED, id="an item is filled"),
         pytest.param(CLASS + DATA + LOADER + "x, y = data[0]\nmodel(x)\n" + READ, USED, id="an item goes to a model"),

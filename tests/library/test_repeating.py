@@ -12,9 +12,11 @@ from codemods.library.repeating import (
     goes_on,
     is_tokenizer,
     method_repeats,
+    method_writes_files,
     position_of_mode,
     repeats,
     tokenizes,
+    writes_files,
 )
 
 _OF_OLD = {"numpy.in1d", "numpy.bool_"}
@@ -79,3 +81,12 @@ def test_tokenizers() -> None:
     assert not is_tokenizer("another.Tokenizer")
     assert tokenizes("encode")
     assert not tokenizes("add_tokens")
+
+
+def test_what_writes_files() -> None:
+    assert writes_files("torch.save")
+    assert not writes_files("torch.load")
+    assert method_writes_files("to_csv")
+    assert not method_writes_files("read_text")
+    assert not repeats("torch.save")
+    assert not method_repeats("save")

@@ -8,14 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, declared_outer, decorators, words
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import argument_of, arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, is_name, walk
 from codemods.dataflow.values import (
     NONE,
+    Class,
     Container,
+    External,
+    Function,
     Instance,
     Literal,
     Made,
+    Method,
     Plain,
     Tensor,
     Unknown,
@@ -37,10 +41,12 @@ from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.payload import WorkerCode
 from codemods.facts.workers.shared_state import changes, changes_of_what_is_sent
 from codemods.library.kinds import argument
+from codemods.library.repeating import method_writes_files, position_of_mode, writes_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
     from codemods.facts.data.loaders import Loader
@@ -232,6 +238,10 @@ def _why_changes(found: OwnDataset) -> Reason | None:
     for module, node in (*_changes_of_objects(found), *changed):
         text = f"what its items are made of is changed ({HERE}), and items that were kept would not follow"
         return Reason("dataset-changes", text, (at(module, node),))
+    written = _files_written(found)
+    if written is not None:
+        text = f"files that its items are read from may be written ({HERE}), and items that were kept would not follow"
+        return Reason("dataset-changes", text, (place(script.flow, written),))
     if is_changed(script, found.class_):
         text = f"something else than its __init__ sets what items of {found.class_.name} are made of ({HERE})"
         return Reason("dataset-changes", text, (place(script.flow, found.class_),))
@@ -266,6 +276,41 @@ def _changes_of_names(found: OwnDataset) -> Iterator[tuple[Module, ast.expr]]:
             is_local = function is not None and path.partition(".")[0] in bound_names(function)
             if path and not is_local and function not in code.functions and code.reads(module, path):
                 yield module, node
+
+
+def _files_written(found: OwnDataset) -> ast.Call | None:
+    """Where a file is written, by a path that is made of what the data set is made with, and not before it is made."""
+    flow = found.script.flow
+    calls = [each.site for each in found.objects if isinstance(each.site, ast.Call)]
+    given = {name for call in calls for each in arguments_of(call) for name in _variables(flow, each)}
+    for module in flow.modules:
+        for call in module.nodes(ast.Call):
+            parts = [*arguments_of(call), *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
+            is_there = _writes(flow, call) and any(name in given for each in parts for name in _variables(flow, each))
+            if is_there and not _is_before(found, call):
+                return call
+    return None
+
+
+def _writes(flow: Flow, call: ast.Call) -> bool:
+    """Whether the call writes, moves or removes a file."""
+    names = library_names(flow.values(call.func))
+    for name in names:
+        position = position_of_mode(name)
+        mode = argument_of(call, "mode", position) if position is not None else None
+        is_read = mode is None or (isinstance(mode, ast.Constant) and str(mode.value).startswith("r"))
+        if writes_files(name) or not is_read:
+            return True
+    return not names and isinstance(call.func, ast.Attribute) and method_writes_files(call.func.attr)
+
+
+def _variables(flow: Flow, node: ast.expr) -> Iterator[str]:
+    """The variables and attributes in an expression, as they are written, but for functions and modules."""
+    inner = {each.value for each in walk(node) if isinstance(each, ast.Attribute)}
+    named = (each for each in walk(node) if isinstance(each, (ast.Name, ast.Attribute)) and each not in inner)
+    for each in named:
+        if not any(isinstance(value, (External, Function, Class, Method)) for value in flow.values(each)):
+            yield ast.unparse(each)
 
 
 def _is_global(module: Module, node: ast.expr) -> bool:
