@@ -202,7 +202,7 @@ for i in range(100):
             return self._of_array(conversion, array)
         return self._of_tensor(conversion) if items is None else self._of_list(conversion, items)
 
-    def _of_array(self, conversion: Conversion, array: Array) -> Finding:
+    def _of_array(self, conversion: Conversion, array: Array) -> Finding | None:
         module, call, torch = conversion.module, conversion.call, conversion.torch
         if conversion.form is Form.LEGACY:
             reason = why_not_of_legacy(conversion, array)
@@ -213,6 +213,8 @@ for i in range(100):
                 edits.append(AddArgument(module, call, "dtype", f"{torch}.{conversion.format}"))
             return self.rewrites(module, call, _LEGACY, *edits)
         reason = why_not_of_array(conversion, array)
+        if reason is not None and reason.code == "nothing-to-gain" and not conversion.is_repeated:
+            return None  # one copy is as good as another
         if reason is not None:
             return self._left(conversion, reason)
         requires = conversion.arguments.get("requires_grad")

@@ -1692,3 +1692,18 @@ def test_what_is_remembered_and_may_be_no_array_is_left() -> None:
         text.replace("CartPole-v1", "Own-v1"),
         "it is not known to be a list of NumPy arrays: that depends on state (line 16)",
     )
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param("torch.tensor(np.loadtxt('a.txt'), dtype=torch.float32)", id="another number format"),
+        pytest.param("torch.tensor(np.load('a.npy'), device='cuda')", id="to a device"),
+        pytest.param("torch.tensor(pd.read_csv('a.csv').values)", id="what may be read-only"),
+    ],
+)
+def test_nothing_is_said_of_one_copy_that_is_made_in_either_form(made: str) -> None:
+    start = "import numpy as np\nimport pandas as pd\nimport torch\n"
+
+    check_silent(AsTensor, f"{start}x = {made}\n")
+    assert [each.code for each in run(AsTensor, f"{start}while True:\n    x = {made}\n").sites] == ["nothing-to-gain"]

@@ -53,6 +53,8 @@ class Conversion:
     form: Form
     format: str | None = None
     """The number format that a legacy constructor makes of anything."""
+    is_repeated: bool = True
+    """Whether it is made again and again, and not once of what is large."""
 
     @property
     def module(self) -> Module:
@@ -81,11 +83,11 @@ def conversions(script: Script, arrays: Arrays) -> Iterator[Conversion]:
         form, made = _form(script.flow, call)
         if form is Form.LEGACY and _is_filled(script.module, call):
             continue
-        if form is not None and (
-            _is_repeated(script.flow, script.loaders, script.module, call)
-            or _is_large(arrays, script.module, call.args[0], form)
-        ):
-            yield Conversion(script, arrays, call, form, made)
+        if form is None:
+            continue
+        is_repeated = _is_repeated(script.flow, script.loaders, script.module, call)
+        if is_repeated or _is_large(arrays, script.module, call.args[0], form):
+            yield Conversion(script, arrays, call, form, made, is_repeated)
 
 
 def _form(flow: Flow, call: ast.Call) -> tuple[Form | None, str | None]:
