@@ -164,7 +164,9 @@ def test_sums(inside: str, expected: list[str]) -> None:
             id="in a list",
         ),
         pytest.param(
-            "more += [loss.item()]", "its value is kept in 'more' in each iteration (line 12)", id="added to a list"
+            "more += [loss.item()]",
+            "'more' is not known to be a new list before each run of the loop (line 7): append to one, and extend this by it",
+            id="added to a list",
         ),
         pytest.param(
             "found = (loss, 1) if i else batches.found\ns += found.item()",
