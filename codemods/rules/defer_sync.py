@@ -14,6 +14,7 @@ from codemods.editing import problems
 from codemods.editing.values import AddArgument, Insert, Remove, Replace, Surround
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.reason import Reason
+from codemods.facts.training.apart import other_device
 from codemods.facts.training.deferral import outcomes
 from codemods.facts.training.deferred_copies import DeferredCopy
 from codemods.facts.training.deferred_lists import DeferredList
@@ -55,11 +56,12 @@ class DeferSync(Codemod):
         (``stats["loss"] += loss.item()``). Where few passes read a list and then empty it (``losses = []``), they make
         numbers of it; where each epoch appends to one list, each makes numbers of what it has appended. What is
         computed before it is kept, ``losses.append(loss.item() * len(x))``, is computed there.
-        Floats are added in 64 bits, as Python adds them. A count that copies what it adds to the host,
-        ``correct += hits.cpu().sum()``, waits just so, and is a tensor without the copy, too: the copy goes, as it does
-        where the number of such a sum is read. A loop within the iteration, such as one over all parameters for the
-        norm of their gradients, waits in each of its passes: its sum stays on the device until that loop ends, and the
-        host waits once.
+        Floats are added in 64 bits, as Python adds them. Where the device may be another one, which may have none,
+        ``total += loss.detach().double() if loss.is_cuda else loss.item()`` waits there as before. A count that
+        copies what it adds to the host, ``correct += hits.cpu().sum()``, waits just so, and is a tensor without
+        the copy, too: the copy goes, as it does where the number of such a sum is read. A loop within the
+        iteration, such as one over all parameters for the norm of their gradients, waits in each of its passes:
+        its sum stays on the device until that loop ends, and the host waits once.
 
         A meter of the script (``losses.update(loss.item(), n)``) that nothing asks before the loop is over is told all
         of it then, in the same order. Where few passes ask it (``if i % 100 == 0: print(losses.avg)``), these tell it
@@ -72,12 +74,13 @@ class DeferSync(Codemod):
 
     When it is left:
         The number is needed in each iteration: it is printed, shown by a progress bar, compared, returned, also by a
-        function that trains on one batch (``total += step(batch)``), or kept where the loop reads it, in a NumPy
-        array, in a list that may grow very long, or in a list or tensor that is not a new one before the loop. The
-        iteration waits for the device anyway, with no backward between that and the sum. The loop reads a clock,
-        which would show when work was queued and no longer when it was done. Other functions, or code after an
-        exception, may see the sum. It starts from something else than a number that is written out. The device may be
-        one that has no floats of 64 bits. The loop has one pass, as a batch holds all items (``batch_size=len(data)``).
+        function that trains on one batch (``total += step(batch)``), or kept where the loop reads it, in a
+        NumPy array, in a list that may grow very long, or in a list or tensor that is not a new one before the
+        loop. The iteration waits for the device anyway, with no backward between that and the sum. The loop
+        reads a clock, which would show when work was queued and no longer when it was done. Other functions, or
+        code after an exception, may see the sum. It starts from something else than a number that is written
+        out. The device may be one that has no floats of 64 bits, and what is added has no name to ask. The loop
+        has one pass, as a batch holds all items (``batch_size=len(data)``).
 
     Results:
         The same sums, lists and tensors, bit for bit, on the host wherever the script reads them. A count that was a
@@ -237,7 +240,8 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
         if not is_pythons_own(total.module, builtin, total.loop):
             text = f"the script gives the name '{builtin}' to something else"
             return self.left(total.module, node, Reason("no-name", text))
-        edits = [_on_device(deferral, each) for each in deferral.readings]
+        asks = deferral.has_floats and other_device(script) is not None
+        edits = [(_on_cuda if asks else _on_device)(deferral, each) for each in deferral.readings]
         number = (f"{builtin}(", ")")
         edits += [*_without_copies(deferral), *_as_sums(script, deferral), *_read_inside(total, *number)]
         if total.is_read_after:
@@ -343,6 +347,13 @@ def _on_device(deferral: Deferral, reading: Reading) -> Edit:
     widened = ".double()" if deferral.has_floats else _counted(deferral, reading)
     template = f"{{tensor}}{detached}{widened}"
     return Replace(reading.module, reading.node, template, (("tensor", reading.tensor),))
+
+
+def _on_cuda(deferral: Deferral, reading: Reading) -> Edit:
+    """``loss.item()`` → ``loss.detach().double() if loss.is_cuda else loss.item()``: others may have no such floats."""
+    name, number = reading.module.code(reading.tensor), reading.module.code(reading.node)
+    text = f"{name}{_detached(deferral, reading)}.double() if {name}.is_cuda else {number}"
+    return Replace(reading.module, reading.node, text)
 
 
 def _as_sums(script: Script, deferral: Deferral) -> Iterator[Edit]:

@@ -508,6 +508,31 @@ def test_a_sum_stays_on_the_device(start: str, inside: str, end: str, new_inside
 
 
 @pytest.mark.parametrize(
+    ("inside", "rewritten"),
+    [
+        pytest.param("s += loss.item()", "s += loss.detach().double() if loss.is_cuda else loss.item()", id="a loss"),
+        pytest.param(
+            "s += loss.item() * x.size(0)",
+            "s += (loss.detach().double() if loss.is_cuda else loss.item()) * x.size(0)",
+            id="a loss times the size of its batch",
+        ),
+        pytest.param(
+            "s = 0.9 * s + 0.1 * loss.item()",
+            "s = 0.9 * s + 0.1 * (loss.detach().double() if loss.is_cuda else loss.item())",
+            id="a moving average",
+        ),
+    ],
+)
+def test_a_device_that_may_have_no_floats_of_64_bits_is_asked_for_by_the_loss(inside: str, rewritten: str) -> None:
+    head = HEAD.replace('else "cpu"', 'else "mps" if torch.backends.mps.is_available() else "cpu"')
+    before = head + function("s = 0.0", inside, "return s") + CALL
+    after = head + function("s = 0.0", rewritten, "s = float(s)\nreturn s") + CALL
+
+    check_rewrites(DeferSync, before, after)
+    assert run_script(before) == run_script(after)
+
+
+@pytest.mark.parametrize(
     ("computed", "promise"),
     [
         pytest.param("loss.item() * 3", Promise.BITWISE, id="multiplied"),

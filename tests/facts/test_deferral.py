@@ -266,11 +266,6 @@ def test_what_is_needed_in_each_iteration(inside: str, expected: str | None) -> 
 
 OBSTACLES = {
     "no CUDA": (".cuda()", "", "no CUDA: nothing in this file moves a model or its batches to a CUDA device"),
-    "another accelerator": (
-        "nn.Linear(4, 2).cuda()",
-        "nn.Linear(4, 2).cuda().to('mps' if torch.backends.mps.is_available() else 'cuda')",
-        "the script may run on another accelerator, which may have no floats of 64 bits (line 3)",
-    ),
     "streams": (
         "        out = model(x)\n",
         "        with torch.cuda.stream(torch.cuda.Stream()):\n            out = model(x)\n",
@@ -351,8 +346,9 @@ def test_a_clock_is_read_now_and_then(lines: tuple[str, str], expected: list[str
     ("inside", "expected"),
     [
         pytest.param("n += (out.argmax(1) == y).sum().item()", ["n: integers"], id="integers"),
+        pytest.param("s += loss.item()", ["s: floats"], id="floats that have a name to ask"),
         pytest.param(
-            "s += loss.item()",
+            "s += (2 * loss).item()",
             ["the script may run on another accelerator, which may have no floats of 64 bits (line 3)"],
             id="floats",
         ),

@@ -64,6 +64,8 @@ class Reading:
 
 def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
     """The reading that a node is, of a tensor that may be on a device; None of all else."""
+    if _is_of_host(module, node):
+        return None
     match node:
         case ast.Call(ast.Attribute(tensor, "item"), [], []):
             cuts = False
@@ -88,6 +90,14 @@ def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
     return (
         Reading(module, node, tensor, cuts, is_sure) if is_sure or (is_method and _is_unknown(flow, tensor)) else None
     )
+
+
+def _is_of_host(module: Module, node: ast.AST) -> bool:
+    """Whether it is read where it is not on CUDA alone: ``loss.double() if loss.is_cuda else loss.item()``."""
+    match module.parent(node):
+        case ast.IfExp(test=ast.Attribute(attr="is_cuda"), orelse=otherwise):
+            return otherwise is node
+    return False
 
 
 def copied_on_the_way(flow: Flow, module: Module, tensor: ast.expr) -> ast.Call | None:

@@ -6,11 +6,12 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import is_dotted_name, walk
 from codemods.dataflow.values import Tensor
 from codemods.facts.devices.chosen import is_free
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.sums import Deferral
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +83,12 @@ def _devices_of_passes(flow: Flow, total: Total) -> Iterator[ast.expr]:
 
 def _is_tensor(flow: Flow, node: ast.expr) -> bool:
     return any(isinstance(each, Tensor) for each in flow.values(node))
+
+
+def can_tell_device(deferral: Deferral) -> bool:
+    """Whether each pass may ask what it adds whether it is on CUDA: ``loss.is_cuda``, of a name that is read twice."""
+    is_sum = type(deferral) is Deferral
+    return is_sum and all(is_dotted_name(each.tensor) and not each.copies for each in deferral.readings)
 
 
 def other_device(script: Script) -> Reason | None:

@@ -20,7 +20,7 @@ from codemods.facts.models.scripted_code import may_be_scripted
 from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.added_by_name import named
-from codemods.facts.training.apart import other_device, why_apart
+from codemods.facts.training.apart import can_tell_device, other_device, why_apart
 from codemods.facts.training.arrays_of_one import ArrayOfOne, array_of_one
 from codemods.facts.training.deferred_copies import Copy, DeferredCopy, copied
 from codemods.facts.training.deferred_lists import DeferredList
@@ -332,7 +332,7 @@ class _Iteration:
         adds_floats = type(deferral) is Deferral and deferral.has_floats
         if isinstance(deferral, DeferredList):
             adds_floats = any(map(deferral.widens, deferral.readings))
-        device = other_device(self.script) if adds_floats else None
+        device = other_device(self.script) if adds_floats and not can_tell_device(deferral) else None
         return device or deferral.why_not() or self._why_apart(deferral)
 
     def _why_apart(self, deferral: Deferral) -> Reason | None:
