@@ -138,6 +138,11 @@ def reading(global_: str) -> str:
             CLASS + DATA + "loader = DataLoader(data, sampler=torch.utils.data.WeightedRandomSampler([1], 1))\n" + READ,
             id="a sampler of numbers",
         ),
+        pytest.param(
+            CLASS + DATA + "odd = torch.utils.data.SubsetRandomSampler(list(range(1, 9, 2)))\n"
+            "loader = DataLoader(data, sampler=odd)\n" + READ,
+            id="a sampler of some of them",
+        ),
     ],
 )
 def test_items_can_be_kept(text: str) -> None:
@@ -243,6 +248,12 @@ def test_items_can_be_kept(text: str) -> None:
             CLASS + DATA + "loader = DataLoader(Subset(data, NUMBERS))\n" + READ,
             "a loader reads a part of it, whose indices may be tensors: make a list of them with tolist()",
             id="a part by what is not known",
+        ),
+        pytest.param(
+            CLASS + DATA + "odd = torch.utils.data.SubsetRandomSampler(torch.randperm(9))\n"
+            "loader = DataLoader(data, sampler=odd)\n" + READ,
+            "a loader of it has a sampler, which may ask for items by something else than numbers",
+            id="a sampler that asks by tensors",
         ),
         pytest.param(
             CLASS + DATA + "class Own(DataLoader):\n    def __iter__(self):\n        yield self.dataset[0]\n"

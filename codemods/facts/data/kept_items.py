@@ -60,6 +60,7 @@ _BY_NUMBER = frozenset(
     f"torch.utils.data.{name}" for name in ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
 )
 """Samplers that ask for items by plain numbers."""
+_SUBSET_SAMPLER = "torch.utils.data.SubsetRandomSampler"
 _OF_NUMBERS = ("numpy.", "sklearn.")
 _LOOKING = words("builtins.len builtins.print builtins.isinstance builtins.type builtins.id builtins.hasattr")
 _ONE_BY_ONE = words("builtins.enumerate builtins.zip tqdm.tqdm tqdm.auto.tqdm")
@@ -176,7 +177,7 @@ def _why_reader(found: OwnDataset, loader: Loader) -> Reason | None:
     here = (loader.at(loader.call),)
     for name in ("sampler", "batch_sampler"):
         given = loader.arguments.get(name)
-        if given is not None and any(each != NONE and each.name not in _BY_NUMBER for each in given.values):
+        if given is not None and not all(_asks_by_number(script, each) for each in given.values):
             text = f"a loader of it has a {name} ({HERE}), which may ask for items by something else than numbers"
             return Reason("other-arguments", text, here)
     size = loader.arguments.get("batch_size")
@@ -194,6 +195,14 @@ def _why_reader(found: OwnDataset, loader: Loader) -> Reason | None:
         text = f"collate_fn may hand its items on as they are, or write to them ({HERE})"
         return Reason("items-handed-on", text, (loader.at(handing),))
     return _why_part(found, loader) or _why_reading(script, loader)
+
+
+def _asks_by_number(script: Script, sampler: Value) -> bool:
+    """Whether a sampler, if it is one, asks for items by plain numbers."""
+    if sampler.name != _SUBSET_SAMPLER or not isinstance(sampler.site, ast.Call):
+        return sampler == NONE or sampler.name in _BY_NUMBER
+    indices = argument(script.flow, sampler.site, 0, "indices")
+    return bool(indices) and all(_is_numbers(script, each) for each in indices)
 
 
 def _why_part(found: OwnDataset, loader: Loader) -> Reason | None:
