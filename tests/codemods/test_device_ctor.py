@@ -893,13 +893,22 @@ def test_the_copy_may_have_the_name_of_what_it_is_made_of() -> None:
 
 
 NEXT_SILENT = {
-    "it is read in between": "    y = torch.zeros(2)\n    print(y)\n    y = y.to(device)\n",
+    "it is added to in between": "    y = torch.zeros(2)\n    y += 1\n    y = y.to(device)\n",
+    "it is made in a branch": "    if len(x) > 1:\n        y = torch.zeros(2)\n    print(y)\n    y = y.to(device)\n",
     "it is written to in between": "    y = torch.zeros(2)\n    y[0] = 1\n    y = y.to(device)\n",
     "the device is bound in between": (
         "    where = x.device\n    y = torch.zeros(2)\n    where = device\n    y = y.to(where)\n"
     ),
     "it is copied where a condition holds": "    y = torch.zeros(2)\n    if len(x) > 1:\n        y = y.to(device)\n",
 }
+
+
+def test_what_is_read_before_it_is_copied_is_left() -> None:
+    check_leaves(
+        DeviceCtor,
+        in_a_pass("    y = torch.zeros(2)\n    print(y)\n    y = y.to(device)\n"),
+        "'y' is read on the host before it is copied (line 14): name the device where it is made if it may be there already",
+    )
 
 
 @pytest.mark.parametrize("body", NEXT_SILENT.values(), ids=NEXT_SILENT)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from probe import script
 
-from codemods.facts.devices.later_moves import LaterMove, later_move, why_other_device
+from codemods.facts.devices.later_moves import LaterMove, is_only_compared, later_move, read_before, why_other_device
 
 if TYPE_CHECKING:
     from codemods.facts.devices.transfers import Transfer
@@ -178,3 +178,33 @@ def test_the_next_pass_of_a_loop_may_do_something_else_with_it() -> None:
     body = "    while y:\n        log(b)\n        b = torch.eye(3)\n        if x.is_cuda:\n            b = b.cuda()\n        y = b < x.unsqueeze(1)\n"
 
     assert not move(body).is_only_compared
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        pytest.param("    log(a)\n", 6, id="it is read"),
+        pytest.param("    log(y)\n", None, id="something else is read"),
+        pytest.param("    a[0] = y\n    log(a)\n", None, id="it is written to"),
+        pytest.param("    a = torch.ones(len(log(a)))\n", None, id="it is bound anew"),
+    ],
+)
+def test_what_reads_a_name_before_its_copy(between: str, expected: int | None) -> None:
+    _, (copy,) = copies(f"{HEAD}    a = torch.eye(3)\n{between}    a = a.cuda()\n    return a\n")
+    found = read_before(copy)
+
+    assert (found[1].lineno if found is not None else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        pytest.param("b = a < y.unsqueeze(1)", True, id="it is compared with a column"),
+        pytest.param("b = a < y", False, id="it is compared with anything"),
+        pytest.param("b = a.sum()", False, id="it is computed with"),
+    ],
+)
+def test_what_is_only_compared(use: str, *, expected: bool) -> None:
+    _, (copy,) = copies(f"{HEAD}    a = torch.arange(3).expand(2, 3).cuda()\n    {use}\n    return b\n")
+
+    assert is_only_compared(copy) is expected

@@ -24,7 +24,7 @@ from codemods.dataflow.values import (
 )
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.devices.handings import Handing, handings
-from codemods.facts.devices.later_moves import is_only_compared, later_move, next_move, why_other_device
+from codemods.facts.devices.later_moves import is_only_compared, later_move, next_move, read_before, why_other_device
 from codemods.facts.devices.legacy_fills import legacy_fill
 from codemods.facts.devices.named_moves import named_moves
 from codemods.facts.devices.number_fills import number_fill
@@ -156,6 +156,8 @@ class _Origin:
     later: LaterMove | None = None
     following: NextMove | None = None
     by_name: NamedMove | None = None
+    why_not: Reason | None = None
+    """Why it may not be made on the device, whatever it is."""
 
 
 def _origins(script: Script, transfer: Transfer, later: LaterMove | None) -> Iterator[_Origin]:
@@ -169,7 +171,14 @@ def _origins(script: Script, transfer: Transfer, later: LaterMove | None) -> Ite
         for each in moves:
             if each.condition is None or not (script.default_device or script.default_format):
                 yield _Origin(transfer.receiver, {each.name: each.made}, by_name=each)
-        if not moves:
+        seen = read_before(transfer) if not moves and not isinstance(transfer, Handing) else None
+        if seen is not None:
+            before, read = seen
+            text = f"'{read.id}' is read on the host before it is copied ({HERE}):"
+            remedy = "name the device where it is made if it may be there already"
+            because = Reason("other-result", text, (at(transfer.module, read),), remedy)
+            yield _Origin(before.made, {}, following=before, why_not=because)
+        elif not moves:
             yield _Origin(transfer.receiver, {})
 
 
@@ -191,7 +200,8 @@ def _filled(script: Script, transfer: Transfer, origin: _Origin, copying: set[as
         return None
     is_named = origin.by_name is not None or isinstance(transfer, Handing)
     shares = later.is_only_compared if later is not None else not is_named and is_only_compared(transfer)
-    why_not = of_item or _why_not(script, transfer, name, [each for each in steps if not (shares and _shares(each))])
+    why_not = of_item or origin.why_not
+    why_not = why_not or _why_not(script, transfer, name, [each for each in steps if not (shares and _shares(each))])
     if later is not None:
         why_not = why_not or why_other_device(script.flow, transfer)
     if transfer.method == "type" and is_named:

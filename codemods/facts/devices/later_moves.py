@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.source import FUNCTIONS, LOOPS, is_name, walk
+from codemods.facts.devices.writes import writes
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
@@ -71,6 +72,28 @@ def next_move(transfer: Transfer) -> NextMove | None:
             is_same = not any(_may_bind(each, root) for each in (made, *between) for root in roots)
             is_next = not between or _is_only_passed(module, between, target, {name, *roots})
             return NextMove(made, statement) if is_same and is_next else None
+    return None
+
+
+def read_before(transfer: Transfer) -> tuple[NextMove, ast.Name] | None:
+    """The same where something between reads the name, and writes to nothing in it; with the first that does."""
+    module = transfer.module
+    statement = module.parent(transfer.call)
+    match statement:
+        case ast.Assign([ast.Name(name)], value) if value is transfer.call and is_name(transfer.receiver, name):
+            pass
+        case _:
+            return None
+    suite = module.suite(statement)
+    above = suite[: suite.index(statement)]
+    between = list(itertools.takewhile(lambda each: name not in bound_names(each), reversed(above)))
+    reads = [each for one in reversed(between) for each in walk(one) if is_name(each, name)]
+    written = {part for _, one in writes(module) for part in walk(one)}
+    if len(between) == len(above) or not reads or any(each in written for each in reads):
+        return None
+    match above[-1 - len(between)]:
+        case ast.Assign([ast.Name(first)], made) if first == name and isinstance(reads[0], ast.Name):
+            return NextMove(made, statement), reads[0]
     return None
 
 
