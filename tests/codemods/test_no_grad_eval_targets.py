@@ -680,3 +680,63 @@ def test_a_model_that_keeps_what_it_computes_is_left() -> None:
     because = "the model keeps self.queue from one call to the next (line 16)"
 
     check_leaves(NoGradEval, QUEUE.replace("keys.detach()", "keys"), because)
+
+
+# What functions are given for parameters.
+
+TRAINS = TAUGHT.replace(
+    "for step in range(4):\n    x, y = torch.randn(16, 8), torch.randint(0, 4, (16,))\n", "def train(x, y):\n"
+)
+LOOP = """\
+
+
+for step in range(4):
+    x, y = torch.randn(16, 8), torch.randint(0, 4, (16,))
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param("train(x, y)", id="a batch"),
+        pytest.param("train(x + 0.1, y)", id="what is computed from one"),
+        pytest.param("train(x * 2, y)\n    train(y=y, x=-x)", id="several calls"),
+    ],
+)
+def test_a_function_that_is_given_no_graph(call: str) -> None:
+    code = f"{TRAINS}{LOOP}    {call}\n"
+
+    check_trains_alike(code, without_gradients(code, SOFT))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param("train(student(x).repeat(1, 2), y)", id="what is trained"),
+        pytest.param("train(*(x * 2, y))", id="it is not seen what"),
+        pytest.param("train(x * 2, y)\n    train(student(x).repeat(1, 2), y)", id="both"),
+        pytest.param("other(train, x * 2, y)", id="others may call it"),
+        pytest.param("(lambda z: train(z * 2, y))(x)", id="a lambda calls it"),
+    ],
+)
+def test_a_function_that_may_be_given_a_graph(call: str) -> None:
+    result = run(NoGradEval, f"{TRAINS}{LOOP}    {call}\n")
+
+    assert [site.code for site in result.sites] == ["needs-gradients"]
+
+
+def test_a_model_whose_inputs_carry_no_graph() -> None:
+    averaged = INSIDE.replace("goal.detach()", "goal").replace(
+        "model.parameters()", "[*model.online.parameters(), *model.predict.parameters()]"
+    )
+
+    check_trains_alike(HEAD + averaged, without_gradients(HEAD + averaged, GOAL))
+
+
+def test_a_loss_of_features_that_another_model_runs() -> None:
+    """Which inputs it is given there is not seen."""
+    code = PERCEPTUAL.replace("criterion(net(x), x)", "criterion(net(x), 2 * x) + parallel(x, net(x))").replace(
+        "optimizer =", "parallel = nn.DataParallel(criterion)\noptimizer ="
+    )
+
+    check_silent(NoGradEval, code)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.values import Instance, Method, without_none
+from codemods.dataflow.values import Instance, Made, Method, without_none
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason
@@ -25,7 +25,7 @@ from codemods.facts.training.unstepped import Unstepped
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -54,6 +54,7 @@ class Targets:
         self._uses = uses
         self._obstacles = obstacles
         self._unstepped = Unstepped(flow, uses)
+        self._known_bare: dict[Callee | None, frozenset[str]] = {}
         self._seen = SeenTensors(flow, uses, obstacles)
 
     def find(self, module: Module, taken: set[ast.AST]) -> Iterator[EvaluationRegion]:
@@ -158,23 +159,14 @@ class Targets:
         if scope is None or not is_models_method(self._flow, scope):
             return left
         # In a model it may be any layer: those that are given plain tensors while the model is given others as well.
-        perhaps = self._perhaps_trained.needing(module, body, asked)
+        perhaps = self._needing(module, scope, asked)
         if not self._is_given_graphs(module, scope, body):
             return {}
         return {each: calls for each, calls in left.items() if perhaps.isdisjoint(asked[each])}
 
     def _is_given_graphs(self, module: Module, method: Callee, body: Sequence[ast.stmt]) -> bool:
         """Whether a model's method is of a model that is trained, or given what a trained one has computed."""
-        class_ = self._flow.owner(method)
-        family = self._flow.family(class_) if class_ is not None else ()
-        made = {
-            each
-            for where in self._flow.modules
-            for call in where.nodes(ast.Call)
-            for each in self._flow.values(call)
-            if isinstance(each, Instance) and each.site is call and each.of.site in family
-        }
-        if not all(map(self._unstepped.is_one, made)):
+        if not all(map(self._unstepped.is_one, self._made(method))):
             return True
         reads = [
             each
@@ -185,7 +177,64 @@ class Targets:
         asked: dict[ast.stmt, list[ast.expr]] = {}
         for each in reads:
             asked.setdefault(module.statement(each), []).append(each)
-        return bool(self._perhaps_trained.needing(module, body, asked))
+        return bool(self._needing(module, method, asked))
+
+    def _made(self, method: Callee) -> set[Value]:
+        """The objects that the project makes of the class of a method, or of one that derives from it."""
+        class_ = self._flow.owner(method)
+        family = self._flow.family(class_) if class_ is not None else ()
+        return {
+            each
+            for where in self._flow.modules
+            for call in where.nodes(ast.Call)
+            for each in self._flow.values(call)
+            if isinstance(each, Instance) and each.site is call and each.of.site in family
+        }
+
+    def _needing(
+        self, module: Module, scope: Callee | None, asked: Mapping[ast.stmt, Sequence[ast.expr]]
+    ) -> frozenset[ast.expr]:
+        """Those of some expressions that may carry a graph to what is trained."""
+        body = module.tree.body if scope is None else scope.body
+        if isinstance(body, ast.expr):
+            return frozenset(one for several in asked.values() for one in several)
+        return self._perhaps_trained.needing(module, body, asked, self._bare(scope))
+
+    def _bare(self, function: Callee | None) -> frozenset[str]:
+        """The parameters for which every caller gives what carries no graph."""
+        if function not in self._known_bare:
+            self._known_bare[function] = frozenset()  # of one that is being looked at
+            self._known_bare[function] = self._given_bare(function)
+        return self._known_bare[function]
+
+    def _given_bare(self, function: Callee | None) -> frozenset[str]:
+        calls = self._flow.callers(function) if function is not None else ()
+        if function is None or not calls or self._flow.escapes(function) or self._is_run_by_others(function):
+            return frozenset()
+        found = frozenset(signature(function).names)
+        for call in calls:
+            binding, module = self._flow.bind(function, call), module_of(self._flow, call)
+            given = {name: list(binding.candidates(name)) for name in found}
+            asked = {module.statement(call): [each for several in given.values() for each in several]}
+            needing = self._needing(module, module.function(call), asked)
+            is_certain = binding.is_whole and not isinstance(module.function(call), ast.Lambda)
+            found = frozenset(
+                name for name, several in given.items() if is_certain and several and needing.isdisjoint(several)
+            )
+        return found
+
+    def _is_run_by_others(self, method: Callee) -> bool:
+        """Whether a model that holds its own may run the method, as ``nn.DataParallel``: then more calls it."""
+        if not is_models_method(self._flow, method):
+            return False
+        made = self._made(method)
+        return any(
+            isinstance(each, Made) and not made.isdisjoint(Model(self._flow, each).layers)
+            for module in self._flow.modules
+            for call in module.nodes(ast.Call)
+            for each in self._flow.values(call)
+            if each.site is call and kind(self._flow, each) is Kind.MODEL
+        )
 
     # What keeps a statement from doing without gradients.
 
@@ -216,13 +265,9 @@ class Targets:
         above = (module_of(self._flow, each).function(each) for each in calls)
         return [each for each in above if each is not None]
 
-    def _body(self, module: Module, statement: ast.stmt) -> Sequence[ast.stmt]:
-        function = module.function(statement)
-        return module.tree.body if function is None else function.body  # type: ignore[return-value]
-
     def _why_given_graphs(self, module: Module, statement: ast.stmt, calls: Sequence[ast.Call]) -> Reason | None:
         given = [one for call in calls for one in arguments_of(call)]
-        needing = self._perhaps_trained.needing(module, self._body(module, statement), {statement: given})
+        needing = self._needing(module, module.function(statement), {statement: given})
         asking = self._asking_for_gradients(module, statement)
         if not needing and asking is None:
             return None
@@ -259,7 +304,7 @@ class Targets:
         if not isinstance(statement, _SIMPLE) or value is None:
             text = "no optimizer steps the model that it calls, but it is no statement of its own:"
             return Reason("not-editable", text, remedy=remedy)
-        if self._perhaps_trained.needing(module, self._body(module, statement), {statement: [value]}):
+        if self._needing(module, module.function(statement), {statement: [value]}):
             text = "no optimizer steps the model that it calls, but it computes what is trained on, too:"
             return Reason("not-editable", text, remedy=remedy)
         return None
