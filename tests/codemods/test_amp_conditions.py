@@ -403,3 +403,45 @@ main()
     assert "    use_amp = torch.cuda.is_available()\n" in after
     assert "if use_amp and torch.cuda.get_device_capability()[0] >= 8 else" in after
     assert 'GradScaler("cuda", enabled=use_amp and amp_dtype is torch.float16)' in after
+
+
+TRAINER = """\
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self, model, use_cuda=True):
+        self.model = model
+        self.use_cuda = use_cuda
+        if use_cuda:
+            self.model.cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def step(self, x):
+        if self.use_cuda:
+            x = x.cuda()
+        self.optimizer.zero_grad()
+        loss = self.model(x).square().mean()
+        loss.backward()
+        self.optimizer.step()
+
+
+trainer = Trainer(nn.Linear(8, 4), torch.cuda.is_available())
+for x in torch.randn(6, 16, 8):
+    trainer.step(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "is_asked"),
+    [
+        pytest.param("", True, id="given once"),
+        pytest.param("trainer.use_cuda = False\n", False, id="given again"),
+    ],
+)
+def test_a_flag_that_an_object_is_given_is_asked(more: str, *, is_asked: bool) -> None:
+    after = run(Amp, TRAINER + more).after
+
+    assert ("enabled=self.use_cuda and self.amp_dtype is torch.float16" in after) is is_asked
+    assert ('with torch.autocast("cuda", dtype=self.amp_dtype, enabled=self.use_cuda):' in after) is is_asked

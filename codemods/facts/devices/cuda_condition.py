@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.placement import bound_inside, dominates, means_the_same
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NONE, Choice, External, Literal, Made, Method
 from codemods.facts.devices.devices import DeviceKind, always_asks_for_cuda, branches, is_on_cuda
@@ -42,19 +42,45 @@ class Asked(NamedTuple):
     """Whether the values tell each name from others: two texts of the same form ask the same."""
     of_module: str = ""
     """The dotted name, where it is one that the module binds: functions read what it is when they run."""
+    parameter: tuple[ast.AST, str] | None = None
+    """The function and its parameter that it is, or that an attribute of ``self`` is given once and for all."""
 
     @classmethod
     def of(cls, flow: Flow, module: Module, node: ast.expr) -> Asked:
         """What the expression asks."""
         is_known = all(_tells(flow.values(each)) for each in _read(node))
         is_of_module = isinstance(node, ast.Name) and not _is_bound_around(module, node)
-        return cls(_form(flow, node), is_known, f"{module.name}.{module.code(node)}" if is_of_module else "")
+        dotted = f"{module.name}.{module.code(node)}" if is_of_module else ""
+        return cls(_form(flow, node), is_known, dotted, _parameter(module, node))
 
     def is_same(self, other: Asked, *, text: bool) -> bool:
         """Whether the other one is known to have the same answer; ``text`` says whether the two are written alike."""
         if self.of_module and self.of_module == other.of_module:
             return True
+        if self.parameter is not None and self.parameter == other.parameter:
+            return True
         return self.form == other.form and (text or self.is_known)
+
+
+def _parameter(module: Module, node: ast.expr) -> tuple[ast.AST, str] | None:
+    """The parameter that the name is, or the one of a method that alone gives ``self.use_cuda`` its value."""
+    function = module.function(node)
+    if isinstance(node, ast.Name):
+        is_own = isinstance(function, FUNCTIONS) and node.id in signature(function).names
+        stores = [each for each in module.stores.get(node.id, ()) if module.function(each) is function]
+        return (function, node.id) if is_own and function is not None and not stores else None
+    if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self" or function is None:
+        return None
+    stored = [
+        each for each in module.nodes(ast.Attribute) if each.attr == node.attr and isinstance(each.ctx, ast.Store)
+    ]
+    if len(stored) != 1 or ast.unparse(stored[0].value) != "self":
+        return None
+    statement, maker = module.statement(stored[0]), module.function(stored[0])
+    is_of_class = maker is not None and module.parent(maker) is module.parent(function)
+    if not is_of_class or not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Name):
+        return None
+    return _parameter(module, statement.value)
 
 
 def _is_bound_around(module: Module, name: ast.Name) -> bool:
