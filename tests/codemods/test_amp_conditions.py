@@ -405,6 +405,44 @@ main()
     assert 'GradScaler("cuda", enabled=use_amp and amp_dtype is torch.float16)' in after
 
 
+BATCHES_ON_CUDA = """\
+import torch
+from torch import nn
+
+
+def train(model, optimizer):
+    for x in torch.randn(6, 16, 8):
+        x = x.cuda()
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+
+
+def main(device):
+    model = nn.Linear(8, 4).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, optimizer)
+
+
+main(DEVICE)
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "is_scaled"),
+    [
+        pytest.param('torch.device("cuda:0" if torch.cuda.is_available() else "cpu")', True, id="CUDA if there is any"),
+        pytest.param('torch.device("cuda" if torch.ones(1) > 0 else "cpu")', False, id="CUDA for another reason"),
+    ],
+)
+def test_a_scaler_on_whatever_cuda_there_is_covers_batches_on_cuda(device: str, *, is_scaled: bool) -> None:
+    after = run(Amp, BATCHES_ON_CUDA.replace("DEVICE", device)).after
+
+    assert ('    use_amp = device.type == "cuda"\n' in after) is is_scaled
+    assert ("torch.amp.GradScaler" in after) is is_scaled
+
+
 TRAINER = """\
 import torch
 from torch import nn

@@ -132,9 +132,13 @@ class CudaCondition:
     is_any: bool = field(default=False, compare=False)
     """Whether it asks for CUDA itself, and so holds wherever anything runs there."""
 
+    follows: bool = field(default=False, compare=False)
+    """Whether it asks for a device that is CUDA wherever there is CUDA, and so holds where something runs there for
+    certain."""
+
     def covers(self, other: CudaCondition) -> bool:
         """Whether it is known to hold wherever the other one does."""
-        if self.test is None or self.is_any:
+        if self.test is None or self.is_any or (self.follows and other.test is None):
             return True
         if self.asks is None or other.asks is None or bool(self.device) is not bool(other.device):
             return False
@@ -225,7 +229,22 @@ def compared(script: Script, module: Module, node: ast.expr) -> CudaCondition | 
     """Whether the device is CUDA, where it can be compared as the script writes it: ``device.type == "cuda"``."""
     text = module.code(node)
     test = is_on_cuda(script.flow, node, text, script.quote(module))
-    return None if test is None else CudaCondition(test, text, asks=Asked.of(script.flow, module, node))
+    if test is None:
+        return None
+    return CudaCondition(test, text, asks=Asked.of(script.flow, module, node), follows=_follows(script.flow, node))
+
+
+def _follows(flow: Flow, node: ast.expr) -> bool:
+    """Whether the device is ``torch.device("cuda" if torch.cuda.is_available() else "cpu")``, and no other one."""
+    values = flow.values(node)
+    return bool(values) and all(isinstance(each, Made) and _is_cuda_if_there(flow, each.site) for each in values)
+
+
+def _is_cuda_if_there(flow: Flow, site: ast.AST | None) -> bool:
+    match site:
+        case ast.Call(_, [ast.IfExp(test, ast.Constant(str(cuda)), ast.Constant("cpu"))], []):
+            return cuda.startswith("cuda") and always_asks_for_cuda(flow.values(test))
+    return False
 
 
 def of_loader(script: Script, loader: Loader, node: ast.AST) -> str | None:
