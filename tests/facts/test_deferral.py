@@ -127,7 +127,10 @@ def found(inside: str, head: str = HEAD) -> list[str]:
         ),
         pytest.param(
             "s += loss.item()\nshown = 'loss {:.3f}'.format(loss)",
-            ["each iteration waits for the device anyway (line 13)"],
+            [
+                "each iteration waits for the device anyway (line 13)",
+                "a tensor of the device is written out in each iteration (line 13): do that every so many iterations",
+            ],
             id="beside a text that shows it",
         ),
         pytest.param(
@@ -402,7 +405,9 @@ WAITS = "each iteration waits for the device anyway (line {})"
             id="it waits in a block, before a function that differentiates",
         ),
         pytest.param(
-            "if out.sum() > 0:\n    y = x\nloss.backward()\ns += loss.item()", "s: floats", id="it decides before that"
+            "print(out.cpu() if out.sum() > 0 else x)\nloss.backward()\ns += loss.item()",
+            "s: floats",
+            id="it decides before that",
         ),
         pytest.param(
             "print(out.cpu())\ns += loss.item()\nloss.backward()", WAITS.format(11), id="it waits beside, before"

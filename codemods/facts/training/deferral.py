@@ -30,6 +30,7 @@ from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.facts.training.number_uses import use_in_passes, use_of_sum, why_needed
 from codemods.facts.training.own_meters import Meter, own_meter
 from codemods.facts.training.seldom_uses import SeldomUse, seldom_uses
+from codemods.facts.training.shown_tensors import shown_tensors
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.sums import Deferral
 from codemods.facts.training.totals import Total, added, appended, decayed, told, written_item
@@ -87,7 +88,14 @@ def outcomes(script: Script) -> Iterator[Outcome]:
         reason = _why_returned(script, one) if one.node not in deferred else None
         if reason is not None:
             yield one.node, _obstacle_of_script(script) or reason
+    yield from _of_other_waits(script)
+
+
+def _of_other_waits(script: Script) -> Iterator[Outcome]:
+    """What else each iteration waits for: tensors that are written out, and copies that nothing reads."""
     if _obstacle_of_script(script) is None:
+        for node, use in shown_tensors(script.flow, script.module):
+            yield node, use.because(script.module)
         for name, copy in unread_copies(script.flow, script.module):
             text = f"'{name.id}' is copied to the host in each iteration, and nothing reads it:"
             yield copy, Reason("unread", text, remedy="remove the copy")
