@@ -740,3 +740,65 @@ def test_a_loss_of_features_that_another_model_runs() -> None:
     )
 
     check_silent(NoGradEval, code)
+
+
+# What a generator makes for the step of its discriminator.
+
+FAKE = "    fake = generator(torch.randn(8, 4))\n"
+CRITIC = """\
+    critic = bce(discriminator(real), one) + bce(discriminator(fake.detach()), zero)
+    critic_optimizer.zero_grad()
+    critic.backward()
+    critic_optimizer.step()
+"""
+DECEIVES = """\
+    loss = bce(discriminator(fake), one)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(critic.item().hex(), loss.item().hex())
+"""
+ADVERSARIAL = f"""\
+{HEAD}generator = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 8))
+discriminator = nn.Linear(8, 1)
+optimizer = torch.optim.Adam(generator.parameters())
+critic_optimizer = torch.optim.Adam(discriminator.parameters())
+bce, one, zero = nn.BCEWithLogitsLoss(), torch.ones(8, 1), torch.zeros(8, 1)
+for step in range(4):
+    real = torch.randn(8, 8)
+"""
+POOL = "pool = []\n\n\ndef query(images):\n    pool.append(images)\n    return pool[0]\n\n\nfor step"
+
+
+@pytest.mark.parametrize(
+    "critic",
+    [
+        pytest.param(CRITIC, id="detached for it"),
+        pytest.param(CRITIC.replace("(fake.detach())", "(fake.data)"), id="the data alone"),
+        pytest.param(f"{CRITIC}    print(fake.mean().item())\n", id="shown"),
+    ],
+)
+def test_what_is_made_anew_for_the_generators_own_step(critic: str) -> None:
+    code = ADVERSARIAL + FAKE + critic + FAKE + DECEIVES
+
+    check_trains_alike(code, code.replace(FAKE, f"    with torch.no_grad():\n    {FAKE}", 1))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(ADVERSARIAL + FAKE + CRITIC + DECEIVES, id="one for both steps"),
+        pytest.param(
+            f"{ADVERSARIAL}{FAKE}{CRITIC}    if step % 2:\n    {FAKE}{DECEIVES}",
+            id="made anew in some iterations alone",
+        ),
+        pytest.param(
+            (ADVERSARIAL + FAKE + CRITIC + FAKE + DECEIVES)
+            .replace("for step", POOL)
+            .replace("(fake.detach())", "(query(fake).detach())"),
+            id="a pool that keeps it with its graph",
+        ),
+    ],
+)
+def test_what_the_generators_own_step_may_read_keeps_its_graph(code: str) -> None:
+    check_silent(NoGradEval, code)
