@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ALL = words(
     """
     torch.randn torch.rand torch.zeros torch.ones torch.empty torch.arange numpy.random.rand numpy.random.randn
-    numpy.arange
+    numpy.arange torch.Size
     """
 )
 """Functions all of whose arguments are sizes, or bounds of a range."""
@@ -41,6 +41,7 @@ _ONE = {
 }
 _METHODS = words("view reshape expand repeat new_zeros new_ones new_empty unfold")
 """Methods of tensors all of whose arguments are sizes."""
+_SAMPLES = frozenset({"sample", "rsample"})
 _ONE_OF_METHODS = {"topk": ((0, "k"),), "narrow": ((2, "length"),), "new_full": ((0, "size"),)}
 
 
@@ -50,12 +51,19 @@ def sizes_given(flow: Flow, call: ast.Call) -> Iterator[ast.expr]:
     if names & _ALL:
         yield from arguments_of(call)
     found = [pair for each in names & _ONE.keys() for pair in _ONE[each]]
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _SAMPLES and _is_of_distribution(flow, call.func):
+        yield from call.args[:1]
     if isinstance(call.func, ast.Attribute) and not names and operation(flow, call) is not None:
         if call.func.attr in _METHODS:
             yield from arguments_of(call)
         found += _ONE_OF_METHODS.get(call.func.attr, ())
     given = (argument_of(call, name, position) for position, name in found)
     yield from dict.fromkeys(each for each in given if each is not None)
+
+
+def _is_of_distribution(flow: Flow, method: ast.Attribute) -> bool:
+    """Whether the method is one of ``torch.distributions``."""
+    return any(each.name.startswith("torch.distributions.") for each in flow.values(method.value))
 
 
 def functions() -> frozenset[str]:

@@ -72,6 +72,11 @@ LOOP = "for x in data:\n    "
             id="a function makes as many",
         ),
         pytest.param(
+            f"{LOOP}n = random.randint(2, 9)\n    model(torch.distributions.Normal(x, x).sample(torch.Size([n])))",
+            "random.randint(2, 9)",
+            id="as many samples of a distribution",
+        ),
+        pytest.param(
             "def piece(i):\n    n = random.randint(3, 7)\n    return data[i:i + n]\nfor i in range(9):\n    model(piece(i))",
             "random.randint(3, 7)",
             id="a function draws it",

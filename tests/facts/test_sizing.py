@@ -45,6 +45,8 @@ def test_tensors_have_the_methods(name: str) -> None:
         pytest.param("x.view(a, b)", ["a", "b"], id="a method"),
         pytest.param("x.narrow(a, b, c)", ["c"], id="one of a method's"),
         pytest.param("x.add(a)", [], id="another method"),
+        pytest.param("torch.distributions.Normal(x, x).sample((a, b))", ["(a, b)"], id="samples of a distribution"),
+        pytest.param("torch.Size([a, b])", ["[a, b]"], id="a shape"),
         pytest.param("print(a)", [], id="another function"),
     ],
 )
