@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
+from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import is_free_for
 from codemods.dataflow.signatures import arguments_of
@@ -226,5 +226,5 @@ def evaluate_attack(images, labels):
         else:
             edits.append(Wrap(module, region.statements, f"with {name}({region.flag}):"))
         promise = Promise.BITWISE if region.is_exact else Promise.PRECISION
-        message = _TARGET if region.is_target else _MESSAGE
-        return self.rewrites(module, region.node, message, *edits, promise=promise)
+        message, gain = (_TARGET, UNMEASURED) if region.is_target else (_MESSAGE, self.gain)
+        return self.rewrites(module, region.node, message, *edits, promise=promise, gain=gain)

@@ -8,7 +8,7 @@ from textwrap import indent
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
-from codemods.codemod import Promise
+from codemods.codemod import UNMEASURED, Promise
 from codemods.rules.no_grad_eval import NoGradEval
 from tests.training import run_script
 
@@ -246,6 +246,7 @@ def test_its_message_names_what_is_spared() -> None:
     (site,) = run(NoGradEval, TAUGHT).sites
 
     assert site.message == "a backward pass would only compute gradients of a model that no optimizer steps"
+    assert site.gain == UNMEASURED  # what is known of the gain is of evaluation
 
 
 COPIED = ("teacher = Net(32)\nstudent = Net(8)", "student = Net(8)\nteacher = copy.deepcopy(student)")

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from codemods.facts.training.graph_obstacles import GraphObstacles
     from codemods.facts.training.graph_uses import GraphUses
 
-_SEES_GRAPH = frozenset(
-    {"grad", "grad_fn", "is_leaf", "register_hook", "requires_grad", "requires_grad_", "retain_grad"}
-)
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)
 
 
