@@ -817,6 +817,22 @@ LEFT = {
             "'s' is not known to be a new list before each run of the loop ({}): append to one, and extend this by it",
         ),
     ),
+    "a list of pairs": (
+        ("s = []", "s.append((loss.item(), len(x)))", "return s"),
+        (
+            "s.append",
+            "append() keeps its value in each iteration ({}): keep the tensor, detached, and make numbers of all of them "
+            "after the loop",
+        ),
+    ),
+    "a list of lists": (
+        ("s = []", "s.append([loss.item(), len(x)])", "return s"),
+        (
+            "s.append",
+            "append() keeps its value in each iteration ({}): keep the tensor, detached, and make numbers of all of them "
+            "after the loop",
+        ),
+    ),
     "a list holds more than what the device computes": (
         ("s = []", "s.append(loss.item())\nif i == 3:\n    s.append(0.0)", "return s"),
         ("s.append(0.0)", "append() keeps its value in each iteration ({})"),

@@ -23,7 +23,7 @@ from codemods.facts.training.added_by_name import named
 from codemods.facts.training.apart import can_tell_device, other_device, why_apart
 from codemods.facts.training.arrays_of_one import ArrayOfOne, array_of_one
 from codemods.facts.training.deferred_copies import Copy, DeferredCopy, copied
-from codemods.facts.training.deferred_lists import DeferredList
+from codemods.facts.training.deferred_lists import NUMBERS, DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
 from codemods.facts.training.deferred_updates import DeferredUpdates
 from codemods.facts.training.iterations import called_functions, is_backward
@@ -54,7 +54,6 @@ _METERING = frozenset({"update", "add"})
 _METER = "give it the tensor, detached, and make a number of its average where that is shown"
 _CLOCK = "read it every so many iterations, below what these print of the device"
 _CLOCK_THERE = "read it below what is printed there of the device"
-_NUMBERS = "keep the tensor, detached, and make numbers of all of them after the loop"
 _COMPILERS = frozenset({"compile", "script", "jit"})
 
 
@@ -563,8 +562,13 @@ class _Iteration:
                 return Reason("seen-elsewhere", text, (place,), remedy="add up under a name of the function")
         is_timed = any(clocks(self._flow, self.loop))
         remedy = _METER if not is_timed and self._is_given_to_meter(one) else ""
-        remedy = _NUMBERS if isinstance(one, ArrayOfOne) else remedy
+        remedy = NUMBERS if isinstance(one, ArrayOfOne) or (not is_timed and self._is_in_row(one)) else remedy
         return why_needed(self._module, self.loop, one, if_kept=remedy)
+
+    def _is_in_row(self, one: Reading) -> bool:
+        """Whether it is appended beside others: ``losses.append([loss.item(), error.item()])``."""
+        pair = appended(self._module.statement(one.node))
+        return pair is not None and isinstance(pair[1], ast.List) and one.node in pair[1].elts
 
     def _is_given_to_meter(self, one: Reading) -> bool:
         """Whether a method of the project is given it: ``losses.update(loss.item(), n)``."""

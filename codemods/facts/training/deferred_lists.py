@@ -39,6 +39,8 @@ _READING = frozenset(
     }
 )
 """What only looks at a list."""
+NUMBERS = "keep the tensor, detached, and make numbers of all of them after the loop"
+"""What to do about what is only kept, in another form than a list of numbers."""
 _COMPUTED = (ast.BinOp, ast.UnaryOp)
 _FAR = 10**5
 """Tensors of which each takes a block of 512 bytes: 51 MB."""
@@ -69,7 +71,8 @@ class DeferredList(Deferral):
             item = self._item(statement)
             one = next((each for each in self.readings if each.node is item), None)
             if item is None or (not isinstance(item, _COMPUTED) if one is None else one.cuts):
-                return needed(self.total.module, statement, "append() keeps its value in each iteration")
+                remedy = NUMBERS if isinstance(item, ast.Tuple) else ""
+                return needed(self.total.module, statement, "append() keeps its value in each iteration", remedy)
             reason = self._why_no_tensor(one) if one is not None else self._why_computed(item)
             if reason is not None:
                 return reason
