@@ -11,6 +11,7 @@ from codemods.facts.devices.constant_copies import constant_copies
 from codemods.facts.devices.copied_numbers import copied_numbers
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.loop_constants import loop_constants
+from codemods.facts.training.mode_switches import mode_switches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _MESSAGE = "each iteration makes the same constant again"
+_MODE = "each iteration goes through all layers to set the mode that they are in"
 
 
 class ConstHoist(Codemod):
@@ -34,6 +36,8 @@ class ConstHoist(Codemod):
         ``label = torch.arange(n)`` and ``label = label.cuda()`` below it go together, with the ``if use_cuda:`` around
         the copy, and so does what is computed of constants alone: ``minus = one * -1``, and the grid of pixels that
         ``torch.stack(torch.meshgrid(rows, columns), -1)`` makes.
+
+        ``model.train()`` goes through all layers of a model. Where no iteration sets another mode, once is enough.
 
     When it is left:
         A model, a method of the project or a list is given the tensor, and may write to it or keep it. It stands under
@@ -112,6 +116,9 @@ for x in torch.randn(10, 8, 4):
                 continue
             moves = [Move(each.module, statement, each.loop) for statement in each.statements]
             yield self.rewrites(each.module, each.statement, _MESSAGE, *moves)
+        for switch in mode_switches(script):
+            move = Move(switch.module, switch.statement, switch.loop)
+            yield self.rewrites(switch.module, switch.statement, _MODE, move)
         statements = {statement for each in found for statement in each.statements}
         for numbers in copied_numbers(script):
             if numbers.module.statement(numbers.call) not in statements:

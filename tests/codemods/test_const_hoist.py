@@ -515,3 +515,17 @@ WAITS = "the same numbers are made a tensor and copied to the device each time, 
 )
 def test_numbers_that_are_copied_each_time(above: str, body: str, remedy: str) -> None:
     check_leaves(ConstHoist, script(body, above), WAITS + remedy)
+
+
+def test_the_mode_is_set_above_the_loop() -> None:
+    body = "optimizer.zero_grad()\nloss = net(x).mean()\nloss.backward()"
+    switch = "# They are trained.\nnet.train()"
+    before = f"{HEAD}{LOOP}{indented(f'{switch}{chr(10)}{body}')}"
+
+    check_rewrites(ConstHoist, before, f"{HEAD}{switch}\n{LOOP}{indented(body)}")
+
+
+def test_a_mode_that_an_iteration_changes_is_set_in_each() -> None:
+    body = "net.train()\nloss = net(x).mean()\nloss.backward()\nif i > 3:\n    net.eval()\n    print(net(x))"
+
+    check_silent(ConstHoist, f"{HEAD}{LOOP}{indented(body)}")
