@@ -72,6 +72,20 @@ FORMS = {
         "m = x.amax(1)\ny = m + torch.log(torch.exp(x - m[:, None]).sum(1))",
         "y = torch.logsumexp(x, 1)",
     ),
+    "a dimension that an option keeps": (
+        """\
+def log_sum_exp(value, dim=1, keepdim=False):
+    m, _ = torch.max(value, dim=dim, keepdim=True)
+    value0 = value - m
+    if keepdim is False:
+        m = m.squeeze(dim)
+    return m + torch.log(torch.sum(torch.exp(value0), dim=dim, keepdim=keepdim))
+y = log_sum_exp(x) + log_sum_exp(x, keepdim=True)""",
+        """\
+def log_sum_exp(value, dim=1, keepdim=False):
+    return torch.logsumexp(value, dim=dim, keepdim=keepdim)
+y = log_sum_exp(x) + log_sum_exp(x, keepdim=True)""",
+    ),
     "scores that lose their maximum for good": (
         "def f(x):\n    m = x.amax(1)\n    x = x - m.unsqueeze(1)\n    return m + torch.log(torch.exp(x).sum(1))\ny = f(x)",
         "def f(x):\n    return torch.logsumexp(x, 1)\ny = f(x)",
@@ -191,6 +205,11 @@ LEFT = {
     "a dimension that an option keeps": (
         f"{MAXIMUM}\ns = x - m\nif k:\n    m = m.squeeze(1)\ny = m + torch.log(torch.sum(torch.exp(s), 1, keepdim=k))",
         NOT_ALONG,
+    ),
+    "a dimension that another option keeps": (
+        f"k = q = bool(len(x))\n{MAXIMUM}\ns = x - m\nif not k:\n    m = m.squeeze(1)\n"
+        "y = m + torch.log(torch.sum(torch.exp(s), 1, keepdim=q))",
+        NOT_ALONG.replace(f"line {LINE}", f"line {LINE + 1}"),
     ),
     "a statement between the maximum and the sum": (
         f"{MAXIMUM}\nx = x + 1\ny = m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))",

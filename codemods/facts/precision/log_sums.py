@@ -265,6 +265,10 @@ class _Reader:
         if not self._is_along(less, maximum, summed):
             return None
         kept = f", keepdim={self.module.code(summed.keeps)}" if summed.keeps is not None else ""
+        squeezing = self._squeezing(added, maximum, summed)
+        if squeezing is not None and self._is(less, maximum):
+            maximum.idle.append(squeezing)
+            return f"{summed.given}{kept}"
         if self._is(less, maximum):
             is_alike = self._is(added, maximum) if summed.keeps_dimension else self._is_squeezed(added, maximum, summed)
         else:
@@ -297,6 +301,25 @@ class _Reader:
         if summed.keeps is not None and not _is_false(summed.keeps):
             return False
         return self._is_laid_out(node, "squeeze", maximum, summed)
+
+    def _squeezing(self, added: ast.expr, maximum: _Maximum, summed: _Sum) -> ast.If | None:
+        """``if not keepdim: m = m.squeeze(1)`` before the sum that is given the same ``keepdim``."""
+        if not isinstance(added, ast.Name) or not isinstance(summed.keeps, ast.Name):
+            return None
+        bound = targets(self.module.function(added) or self.module.tree).of(added) or ()
+        statements = [self.module.statement(each) for each in bound]
+        squeezed = [each for each in statements if each is not maximum.made]
+        if maximum.made not in statements or len(squeezed) != 1 or not isinstance(squeezed[0], ast.Assign):
+            return None
+        branch, keeps = self.module.parent(squeezed[0]), summed.keeps.id
+        match branch:
+            case ast.If(test, [only], []) if ast.unparse(test) in {
+                f"not {keeps}",
+                f"{keeps} is False",
+                f"{keeps} == False",
+            }:
+                return branch if self._is_laid_out(only.value, "squeeze", maximum, summed) else None  # type: ignore[attr-defined]
+        return None
 
     def _is_unsqueezed(self, node: ast.expr, maximum: _Maximum, summed: _Sum) -> bool:
         """``m.unsqueeze(1)``, and ``m[:, None]`` of the dimension 1."""
