@@ -68,7 +68,10 @@ SIZES = {
 """How much of each script's work is done: naive texts train for about as long as they take to start."""
 PAIRS = "4"
 """As few as give an interval: all comparisons share the time."""
-SELECTED = dict.fromkeys(("tabular_mlp", "mnist_cnn", "mnist_feedforward"), ("fused-cpu",))
+SELECTED = {
+    **dict.fromkeys(("tabular_mlp", "mnist_cnn", "mnist_feedforward"), ("fused-cpu",)),
+    "unet_segmentation": ("dataset-cache",),
+}
 """Rules that have to be selected, of scripts whose expert does on a CPU what they do: a third text has them, too."""
 TEXTS = {"fast": "rewritten", "selected": "rewritten, with {}", "expert": "expert"}
 """What is compared with ``naive.py``, and how the table calls it."""
