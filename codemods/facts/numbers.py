@@ -69,6 +69,8 @@ def is_without_dimensions(flow: Flow, module: Module, node: ast.expr) -> bool:
 
 def is_number_alone(flow: Flow, module: Module, node: ast.expr) -> bool:
     """Whether what ``item()`` reads in every pass is a new tensor, which keeps no memory but that of its one item."""
+    while isinstance(node, ast.Attribute) and node.attr == "data":
+        node = node.value
     is_new = isinstance(node, (ast.Name, ast.Call, ast.BinOp)) and is_without_dimensions(flow, module, node)
     return is_new or _Alone(flow, module).holds(node)
 
@@ -352,11 +354,19 @@ class _Alone(_Numbers):
             case ast.Name():
                 is_own = self._home(node) is self._module.function(node)  # a global one may be anybody's
                 return is_own and self._all_hold(self._given(node))
-            case ast.Subscript(value, ast.Constant(0)):
+            case ast.Subscript(ast.Call() as call, ast.Constant(int())):
+                return self._are_all_alone(call) or (_is_first(node) and self._keeps_one(call))
+            case ast.Subscript(value) if _is_first(node):
                 return self._keeps_one(value)
             case ast.BinOp() | ast.UnaryOp():
                 return True
         return isinstance(node, ast.Call) and self._call(node)
+
+    def _are_all_alone(self, call: ast.Call) -> bool:
+        """Whether a function returns a list of such tensors: ``accuracy(out, y)[0]``."""
+        lists = self._results(call) or []
+        items = [where._items(each) for where, each in lists]  # noqa: SLF001 - its own
+        return bool(items) and all(self._all_hold(each) for each in items)
 
     def _keeps_one(self, node: ast.expr) -> bool:
         """Whether an item is all there is, if it is a number: of ``sum(0, keepdim=True)``, which may be scaled."""
@@ -386,6 +396,11 @@ class _Alone(_Numbers):
             return False
         has_all = row.memory in {Memory.SELF, Memory.EITHER} or call.func.attr in _HAVE_ALL_ITEMS
         return has_all and self.holds(call.func.value)
+
+
+def _is_first(node: ast.Subscript) -> bool:
+    """``x[0]``."""
+    return isinstance(node.slice, ast.Constant) and type(node.slice.value) is int and node.slice.value == 0
 
 
 def _is_size(node: ast.expr) -> bool:

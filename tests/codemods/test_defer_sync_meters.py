@@ -37,6 +37,12 @@ WRITTEN = {
         "for value, n in m_updates:\n    m.update(n=n, value=value.item())\n",
         "return m.mean",
     ),
+    "without its graph": (
+        "m.update(loss.data.item(), len(x))",
+        "m_updates.append((loss.data, len(x)))",
+        LATER,
+        "return m.mean",
+    ),
     "a number that is written out": (
         "m.update(loss.item(), 2)",
         "m_updates.append(loss.detach())",

@@ -193,6 +193,11 @@ FLAT = "hits[:k].reshape(-1).float().sum(0)"
         pytest.param(KEEPDIM, "top", "x.topk(1)[0]", False, id="of a pair"),
         pytest.param(KEEPDIM, "top", "x.sum(0, keepdim=True).detach().view(-1)", True, id="other shapes of it"),
         pytest.param(KEEPDIM, "top", "(x - y)", True, id="a difference"),
+        pytest.param(FLAT, "top.mul_(100.0)", "accuracy(x, y)[1]", True, id="an item of the list at once"),
+        pytest.param(KEEPDIM, "hits[k, 0]", "accuracy(x, y)[0]", False, id="an item of a list of parts"),
+        pytest.param(KEEPDIM, "top", "last(x)[0]", False, id="an item of a tensor"),
+        pytest.param(KEEPDIM, "top", "acc1.data", True, id="without its graph"),
+        pytest.param(KEEPDIM, "top", "kept.data", False, id="of what any function may have"),
         pytest.param(KEEPDIM, "top", "kept.detach()", False, id="what any function may have"),
     ],
 )
