@@ -743,6 +743,58 @@ def test_a_loss_of_features_that_another_model_runs() -> None:
     check_silent(NoGradEval, code)
 
 
+FEATURES = f"""\
+{HEAD}{NET}class Trainer:
+    def __init__(self):
+        self.net, self.features = nn.Linear(8, 8), Net(16)
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def step(self, x):
+        self.image = self.net(x)
+        ours = self.features(self.image)
+        theirs = self.features(x)
+        loss = F.mse_loss(ours, theirs) + self.net(x).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        print(loss.item().hex())
+
+
+trainer = Trainer()
+for _ in range(3):
+    trainer.step(torch.randn(16, 8))
+"""
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        pytest.param("self.image = self.net(x)", id="by its name"),
+        pytest.param("self.__dict__.update(image=self.net(x))", id="where it is not seen"),
+        pytest.param('setattr(self, "image", self.net(x))', id="by a text"),
+        pytest.param("self.image = render(self.net(x))", id="by a function that is not seen"),
+    ],
+)
+def test_an_attribute_may_hold_what_is_trained(kept: str) -> None:
+    code = FEATURES.replace("self.image = self.net(x)", kept)
+    result = run(NoGradEval, code)
+
+    assert result.after == without_gradients(code, "        theirs = self.features(x)\n")
+    assert [site.code for site in result.sites if not site.rewrites] == ["needs-gradients"]
+
+
+def test_what_is_yielded_may_be_trained() -> None:
+    code = TAUGHT.replace(
+        "optimizer =",
+        "def pairs():\n    for _ in range(4):\n        x = torch.randn(16, 8)\n        yield x, student(x)\n\n\noptimizer =",
+    ).replace(
+        "for step in range(4):\n    x, y = torch.randn(16, 8), torch.randint(0, 4, (16,))\n    logits = student(x)\n",
+        "for x, logits in pairs():\n    y = torch.randint(0, 4, (16,))\n",
+    )
+
+    check_silent(NoGradEval, code.replace("teacher(x)", "teacher(logits.repeat(1, 2))"))
+
+
 # What a generator makes for the step of its discriminator.
 
 FAKE = "    fake = generator(torch.randn(8, 4))\n"

@@ -27,7 +27,7 @@ from codemods.dataflow.values import (
 from codemods.facts.attribute_access import is_namespace
 from codemods.facts.autograd.carriers import hands_out, may_carry, passes_on
 from codemods.facts.autograd.courses import Course, items
-from codemods.facts.training.iterations import called_functions, is_backward
+from codemods.facts.training.iterations import called_functions, is_backward, own
 from codemods.library.drawing import samples_without_graph
 from codemods.library.kinds import Kind, has_integers, kind
 from codemods.library.operations import Parts, operation, parts
@@ -563,7 +563,12 @@ class _Walk(ForwardAnalysis[_Held]):
         arguments = arguments_of(call)
         functions = called_functions(self._flow, call)
         if functions and len(functions) == len(callees):
-            return any(self._course_of(each, call).returned is not None for each in functions)
+            courses = ((each, self._course_of(each, call)) for each in functions)
+            # What a generator yields, which counts as kept, is what iterating over it hands out.
+            return any(
+                course.returned is not None or (course.kept is not None and _is_generator(each))
+                for each, course in courses
+            )
         row = operation(self._flow, call)
         if row is not None and not row.carries_graph:
             return False
@@ -615,6 +620,10 @@ class _SureWalk(_Walk):
 
 def _carrying(names: Mapping[str, _Held]) -> frozenset[str]:
     return frozenset(name for name, held in names.items() if held is _Held.CARRIES)
+
+
+def _is_generator(function: Callee) -> bool:
+    return any(True for _ in own(function, ast.Yield)) or any(True for _ in own(function, ast.YieldFrom))
 
 
 def _is_in_place(method: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.values import Instance, Made, Method, without_none
+from codemods.dataflow.values import Container, Instance, Made, Method, Unknown, without_none
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason
@@ -195,7 +195,22 @@ class Targets:
         body = module.tree.body if scope is None else scope.body
         if isinstance(body, ast.expr):
             return frozenset(one for several in asked.values() for one in several)
-        return self._perhaps_trained.needing(module, body, asked, self._bare(scope))
+        unseen = {one for several in asked.values() for one in several if self._is_kept_unseen(module, one)}
+        return self._perhaps_trained.needing(module, body, asked, self._bare(scope)) | unseen
+
+    def _is_kept_unseen(self, module: Module, node: ast.expr) -> bool:
+        """Whether an attribute of an object is read in it of which it is not known what others keep there."""
+        for each in own(node, ast.Attribute):
+            above = module.parent(each)
+            is_called = isinstance(above, ast.Call) and above.func is each
+            owners = self._flow.values(each.value)
+            if is_called or not any(isinstance(owner, Instance) for owner in owners):
+                continue
+            values = self._flow.values(each)
+            inside = [*closure(values, lambda one: self._flow.items(one) if isinstance(one, Container) else ())]
+            if not inside or any(isinstance(one, Unknown) or _is_unseen(one) for one in inside):
+                return True
+        return False
 
     def _bare(self, function: Callee | None) -> frozenset[str]:
         """The parameters for which every caller gives what carries no graph."""
@@ -311,6 +326,11 @@ class Targets:
         if function is not None and is_models_method(self._flow, function) and self._uses.makes_torchscript:
             return Reason("not-editable", "the model may be compiled to TorchScript, which knows few `with` blocks")
         return None
+
+
+def _is_unseen(value: Value) -> bool:
+    """Whether it is an attribute of an object that nothing is seen to write."""
+    return isinstance(value, Method) and value.site is None and isinstance(value.of, Instance)
 
 
 def _owner(value: Value) -> Value | None:
