@@ -472,6 +472,24 @@ LEFT = {
         "no optimizer steps the model, but what it is given may ask for gradients",
         ((SOFT, f"    x.requires_grad_()\n{SOFT}"),),
     ),
+    "an input into which what is trained is written": (
+        "no optimizer steps the model, but what it is given may have been computed by one",
+        (
+            ("for step", "def soften(x, y):\n    x[:, :4] = y\n    soft = teacher(x)\n    return soft\n\n\nfor step"),
+            ("    soft = teacher(x)\n    loss", "    soft = soften(x * 2, logits)\n    loss"),
+        ),
+    ),
+    "by another name": (
+        "no optimizer steps the model, but what it is given may have been computed by one",
+        (
+            (
+                "for step",
+                "def soften(x, y):\n    part = x[:, :4]\n    part.add_(y)\n"
+                "    soft = teacher(x)\n    return soft\n\n\nfor step",
+            ),
+            ("    soft = teacher(x)\n    loss", "    soft = soften(x * 2, logits)\n    loss"),
+        ),
+    ),
     "an input from elsewhere": (
         "no optimizer steps the model, but what it is given may have been computed by one",
         (("import copy\n", "import copy\nimport other\n"), (SOFT, "    soft = teacher(other.noise(x))\n")),

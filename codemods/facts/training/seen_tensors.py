@@ -108,7 +108,7 @@ class SeenTensors:
                     above = module.parent(each)
                     is_asked = isinstance(above, ast.Attribute) and above.attr in _SEES_GRAPH
                     call = module.parent(above) if isinstance(above, ast.Attribute) else above
-                    if is_asked or any(_changed(one) is each for one in (above, call, each) if one is not None):
+                    if is_asked or any(changed_by(one) is each for one in (above, call, each) if one is not None):
                         return each
         return None
 
@@ -120,18 +120,18 @@ class SeenTensors:
         """Whether what is returned is the loss that the function has differentiated, as a closure does."""
         name = returned.value.id if isinstance(returned.value, ast.Name) else None
         calls = (each for each in own(function, ast.Call) if is_backward(self._flow, each))
-        return any(isinstance(each.func, ast.Attribute) and _root(each.func.value) == name for each in calls)
+        return any(isinstance(each.func, ast.Attribute) and root_of(each.func.value) == name for each in calls)
 
     def _with_forwards(self, scopes: Sequence[_Scope]) -> Iterator[_Scope]:
         """The code, each with all its names for the tensor, and the forwards of models that are given it there."""
         todo, done = [*scopes], set[ast.AST]()
         while todo:
             scope = todo.pop(0)
-            scope = scope._replace(held=_aliases(scope.code, scope.held))
+            scope = scope._replace(held=aliases_of(scope.code, scope.held))
             yield scope
-            for call, hidden in _nodes(scope.code):
+            for call, hidden in nodes_in(scope.code):
                 given = arguments_of(call) if isinstance(call, ast.Call) else []
-                if not isinstance(call, ast.Call) or not any(_root(each) in scope.held - hidden for each in given):
+                if not isinstance(call, ast.Call) or not any(root_of(each) in scope.held - hidden for each in given):
                     continue
                 models = (each for each in self._flow.values(call.func) if kind(self._flow, each) is Kind.MODEL)
                 for forward in (one for each in models for one in Model(self._flow, each).forwards):
@@ -141,17 +141,17 @@ class SeenTensors:
 
     def _why_seen_in(self, scope: _Scope, skipped: Collection[ast.AST]) -> Reason | None:
         home = scope.code.body[0] if isinstance(scope.code, ast.Module) else scope.code
-        for node, hidden in _nodes(scope.code):
+        for node, hidden in nodes_in(scope.code):
             held, carrying = scope.held - hidden, scope.carrying - hidden
-            changed = None if node in skipped else _changed(node)
-            if changed is not None and _root(changed) in held:
+            changed = None if node in skipped else changed_by(node)
+            if changed is not None and root_of(changed) in held:
                 text = f"no optimizer steps the model, but what it computes may be changed in place ({HERE})"
                 return Reason("graph-escapes", text, (self._obstacles.place(home, node),))
-            if isinstance(node, ast.Attribute) and node.attr in _SEES_GRAPH and carrying & _read(node.value):
+            if isinstance(node, ast.Attribute) and node.attr in _SEES_GRAPH and carrying & names_read(node.value):
                 return self._obstacles.needs(home, node)
             if (
                 isinstance(node, ast.Assign)
-                and _root(node.value) in scope.held
+                and root_of(node.value) in scope.held
                 and not isinstance(node.value, ast.Call)
             ):
                 kept = next((each for each in node.targets if isinstance(each, (ast.Attribute, ast.Subscript))), None)
@@ -164,35 +164,36 @@ def _bound(statement: ast.stmt) -> frozenset[str]:
     """The names that a statement binds, or puts something into: ``goals["later"] = …``."""
     targets = [each for each in own(statement, ast.Subscript) if isinstance(each.ctx, ast.Store)]
     names = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
-    return frozenset(names | {_root(each) for each in targets}) - {""}
+    return frozenset(names | {root_of(each) for each in targets}) - {""}
 
 
-def _aliases(scope: ast.AST, names: frozenset[str]) -> frozenset[str]:
+def aliases_of(scope: ast.AST, names: frozenset[str]) -> frozenset[str]:
     """The names, and those of what they hold, or of a part or view of it."""
     found = set(names)
     is_growing = bool(found)
     while is_growing:
         before = len(found)
-        for node, hidden in _nodes(scope):
+        for node, hidden in nodes_in(scope):
             match node:
-                case ast.Assign(targets, value) if _root(value) in found - hidden:
-                    found |= {name for target in targets for name in _read(target)}
+                case ast.Assign(targets, value) if root_of(value) in found - hidden:
+                    found |= {name for target in targets for name in names_read(target)}
                 case ast.For(target, iterated) | ast.comprehension(target, iterated):
-                    if _read(iterated) & (found - hidden):
-                        found |= _read(target)
+                    if names_read(iterated) & (found - hidden):
+                        found |= names_read(target)
         is_growing = len(found) > before
     return frozenset(found)
 
 
-def _nodes(scope: ast.AST, hidden: frozenset[str] = frozenset()) -> Iterator[tuple[ast.AST, frozenset[str]]]:
+def nodes_in(scope: ast.AST, hidden: frozenset[str] = frozenset()) -> Iterator[tuple[ast.AST, frozenset[str]]]:
     """The nodes of some code, each with the names that functions around it have for something of their own."""
     for child in children(scope):
         inner = hidden | bound_names(child) if isinstance(child, FUNCTIONS) else hidden
         yield child, inner
-        yield from _nodes(child, inner)
+        yield from nodes_in(child, inner)
 
 
-def _read(node: ast.AST) -> set[str]:
+def names_read(node: ast.AST) -> set[str]:
+    """All names in some code."""
     return {each.id for each in walk(node) if isinstance(each, ast.Name)}
 
 
@@ -204,7 +205,7 @@ def _without_calls(module: Module, node: ast.AST) -> Iterator[ast.AST]:
         above = module.parent(above)
 
 
-def _changed(node: ast.AST) -> ast.expr | None:
+def changed_by(node: ast.AST) -> ast.expr | None:
     """What the node changes in place, if it does."""
     match node:
         case ast.AugAssign(target):
@@ -216,7 +217,7 @@ def _changed(node: ast.AST) -> ast.expr | None:
     return None
 
 
-def _root(node: ast.expr) -> str:
+def root_of(node: ast.expr) -> str:
     """The name that an expression takes a part or a view of; empty where it does something else."""
     while True:
         match node:

@@ -19,7 +19,7 @@ from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.graphless import is_without_parameters, may_be_frozen
 from codemods.facts.training.iterations import EventKind, called_functions, own
 from codemods.facts.training.modes import is_frameworks, is_models_method, is_unit_test
-from codemods.facts.training.seen_tensors import SeenTensors
+from codemods.facts.training.seen_tensors import SeenTensors, aliases_of, changed_by, names_read, nodes_in, root_of
 from codemods.facts.training.stretches import ONCE
 from codemods.facts.training.unstepped import Unstepped
 from codemods.library.kinds import Kind, kind
@@ -52,6 +52,7 @@ class Targets:
         self._obstacles = obstacles
         self._unstepped = Unstepped(flow, uses)
         self._known_bare: dict[Callee | None, frozenset[str]] = {}
+        self._known_written: dict[Callee | None, frozenset[str]] = {}
         self._seen = SeenTensors(flow, uses, obstacles)
 
     def find(self, module: Module, taken: set[ast.AST]) -> Iterator[EvaluationRegion]:
@@ -195,8 +196,46 @@ class Targets:
         body = module.tree.body if scope is None else scope.body
         if isinstance(body, ast.expr):
             return frozenset(one for several in asked.values() for one in several)
-        unseen = {one for several in asked.values() for one in several if self._is_kept_unseen(module, one)}
+        several = [one for each in asked.values() for one in each]
+        unseen = {one for one in several if self._is_kept_unseen(module, one)}
+        written = self._written(module, scope)
+        unseen |= {one for one in several if not written.isdisjoint(names_read(one))}
         return self._perhaps_trained.needing(module, body, asked, self._bare(scope)) | unseen
+
+    def _written(self, module: Module, scope: Callee | None) -> frozenset[str]:
+        """The names into whose tensor, or one that shares its memory, something with a graph may be written."""
+        if scope not in self._known_written:
+            code = module.tree if scope is None else scope
+            roots = frozenset(self._written_by_name(module, scope))
+            sharing = {name for name in names_read(code) if not roots.isdisjoint(aliases_of(code, frozenset({name})))}
+            self._known_written[scope] = aliases_of(code, roots) | sharing if roots else roots
+        return self._known_written[scope]
+
+    def _written_by_name(self, module: Module, scope: Callee | None) -> Iterator[str]:
+        """The names by which something with a graph may be written into a tensor: ``x[:4] = y``, ``x.add_(y)``."""
+        body = module.tree.body if scope is None else scope.body
+        if isinstance(body, ast.expr):
+            return
+        for node, hidden in nodes_in(module.tree if scope is None else scope):
+            changed = changed_by(node)
+            name = "" if changed is None else root_of(changed)
+            if name and name not in hidden and module.function(node) is scope:
+                statement = module.statement(node)
+                given = arguments_of(node) if isinstance(node, ast.Call) else [getattr(statement, "value", None)]
+                known = [each for each in given if each is not None]
+                if len(known) < len(given) or self._perhaps_trained.needing(module, body, {statement: known}):
+                    yield name
+            elif isinstance(node, ast.Call) and module.function(node) is scope:
+                yield from (root_of(each) for each in arguments_of(node) if root_of(each) and self._writes(node))
+
+    def _writes(self, call: ast.Call) -> bool:
+        """Whether a function of the project that is called may write into what it is given."""
+        return any(
+            root_of(changed) in signature(each).names
+            for each in called_functions(self._flow, call)
+            for node, _ in nodes_in(each)
+            if (changed := changed_by(node)) is not None
+        )
 
     def _is_kept_unseen(self, module: Module, node: ast.expr) -> bool:
         """Whether an attribute of an object is read in it of which it is not known what others keep there."""
