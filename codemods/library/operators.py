@@ -384,7 +384,8 @@ _OTHERS = {
     for name, each in _read(
         """
 indexed  new    -      -    nn.utils.rnn.pad_packed_sequence linalg.lu_factor
-same     new    -      -    nn.utils.rnn.pad_sequence nn.utils.rnn.unpad_sequence autograd.Variable nn.Parameter
+same     new    -      -    nn.utils.rnn.pad_sequence nn.utils.rnn.unpad_sequence
+same     view   -      -    autograd.Variable nn.Parameter
 float    new    high   -    linalg.norm linalg.vector_norm linalg.matrix_norm
 float    new    low    -    linalg.vecdot linalg.multi_dot
 """

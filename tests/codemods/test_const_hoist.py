@@ -66,6 +66,10 @@ FORMS = {
     "a loss": ("huber = nn.HuberLoss(delta=0.5)", "loss = huber(net(x), x[:, :1])"),
     "a variable": ("real = torch.autograd.Variable(torch.ones(size, 1), requires_grad=False)", LOSS),
     "another name": (f"{LABELS}\nother = real", LOSS),
+    "a variable of its name": (
+        f"{LABELS}\nwrapped = torch.autograd.Variable(real)",
+        "loss = criterion(net(x), wrapped)",
+    ),
     "a part that the batch tells": (LABELS, f"{LOSS}\nrow = real[i]\nloss = loss * row.sum()"),
     "a view": (f"{LABELS}\nrow = real.view(-1)", LOSS),
     "what is computed of it": (
@@ -147,6 +151,19 @@ LEFT = {
     "another name that is kept": (
         f"{LABELS}\nother = real\n{LOSS}\nkept.append(other)",
         GIVEN.format("real", LINE + 3),
+    ),
+    "a variable in its memory is filled": (
+        f"{LABELS}\nwrapped = torch.autograd.Variable(real)\n{LOSS}\nwrapped.data.fill_(0)",
+        GIVEN.format("real", LINE + 1),
+    ),
+    "a variable in its memory is added to": (
+        f"{LABELS}\nwrapped = torch.autograd.Variable(real)\nwrapped += i\n{LOSS}",
+        GIVEN.format("real", LINE + 1),
+    ),
+    "an optimizer steps a parameter in its memory": (
+        "noise = torch.zeros(size, 4)\ndelta = nn.Parameter(noise)\ninner = torch.optim.SGD([delta])\n"
+        "loss = net(x + delta).mean()",
+        GIVEN.format("noise", LINE + 2),
     ),
     "an array in its memory": (f"{LABELS}\narray = real.numpy()\n{LOSS}", GIVEN.format("real", LINE + 1)),
     "a view of it that is kept": (
@@ -394,6 +411,7 @@ def test_a_copy_of_an_array_that_nobody_writes_is_a_constant() -> None:
 
 
 SILENT = {
+    "a variable in its memory is written to": f"{LABELS}\ntorch.autograd.Variable(real).mul_(2)\n{LOSS}",
     "as large as the batch": "real = torch.ones(x.size())\nloss = net(x).mean() * real.sum()",
     "as long as the batch, under another name": "y = x\ny = y[:3]\nreal = torch.ones(y.size(1), 1)\n" + LOSS,
     "as long as the batch, and kept": "real = torch.ones(len(x), 1)\nkept.append(real)\n" + LOSS,

@@ -273,6 +273,15 @@ def test_memory_is_whose_the_table_says() -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("name", ["torch.autograd.Variable", "torch.nn.Parameter"])
+def test_what_wraps_a_tensor_is_in_its_memory(name: str) -> None:
+    tensor, row = numbers(), function(name)
+
+    assert row is not None
+    assert row.memory is Memory.VIEW
+    assert attrgetter(name.removeprefix("torch."))(torch)(tensor).data_ptr() == tensor.data_ptr()
+
+
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
