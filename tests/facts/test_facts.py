@@ -557,27 +557,30 @@ def test_parameters_of_an_optimizer(text: str, expected: str) -> None:
     assert of(text, "parameters") == [expected]
 
 
+MULTIPLIED = f"{STEPPED}{TRAINED}".replace("nn.Linear(4, 1)", "nn.Linear(4, 2)")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param(STEPPED + TRAINED, ["multiplies matrices"], id="nothing is said of them"),
+        pytest.param(MULTIPLIED, ["multiplies matrices"], id="nothing is said of them"),
         pytest.param(
-            f"{STEPPED}{TRAINED}torch.set_float32_matmul_precision('high')\n",
+            f"{MULTIPLIED}torch.set_float32_matmul_precision('high')\n",
             ["the script lets them use TF32", "multiplies matrices"],
             id="TF32 is on",
         ),
         pytest.param(
-            f"{STEPPED}{TRAINED}torch.backends.cuda.matmul.allow_tf32 = False\n",
+            f"{MULTIPLIED}torch.backends.cuda.matmul.allow_tf32 = False\n",
             ["the script chooses the precision of products itself (line 8)", "multiplies matrices"],
             id="TF32 is off",
         ),
         pytest.param(
-            f"{STEPPED}{TRAINED}print(torch.cdist(model.weight, model.weight))\n",
+            f"{MULTIPLIED}print(torch.cdist(model.weight, model.weight))\n",
             ["torch.cdist() loses digits, and needs them all (line 8)", "multiplies matrices"],
             id="what needs all digits",
         ),
         pytest.param(
-            f"{STEPPED}{TRAINED}".replace("nn.Linear(4, 1)", "nn.Conv1d(1, 1, 1)"),
+            MULTIPLIED.replace("nn.Linear(4, 2)", "nn.Conv1d(1, 1, 1)"),
             ["hardly multiplies matrices"],
             id="a convolution",
         ),
