@@ -66,6 +66,7 @@ FORMS = {
     "a loss": ("huber = nn.HuberLoss(delta=0.5)", "loss = huber(net(x), x[:, :1])"),
     "a variable": ("real = torch.autograd.Variable(torch.ones(size, 1), requires_grad=False)", LOSS),
     "another name": (f"{LABELS}\nother = real", LOSS),
+    "a variable without gradients": ("real = torch.autograd.Variable(torch.ones(size, 1), False)", LOSS),
     "a variable of its name": (
         f"{LABELS}\nwrapped = torch.autograd.Variable(real)",
         "loss = criterion(net(x), wrapped)",
@@ -186,6 +187,14 @@ LEFT = {
         "leaf = torch.ones(1).requires_grad_()\nloss = net(x).mean() * leaf",
         "gradients are asked for of it, and would be added up from one iteration to the next",
     ),
+    "gradients of a parameter": (
+        "leaf = nn.Parameter(torch.ones(1))\nloss = net(x).mean() * leaf",
+        "gradients are asked for of it, and would be added up from one iteration to the next",
+    ),
+    "gradients of a variable": (
+        "leaf = torch.autograd.Variable(torch.ones(1), True)\nloss = net(x).mean() * leaf",
+        "gradients are asked for of it, and would be added up from one iteration to the next",
+    ),
     "a choice of it and a batch": (
         "one = torch.ones(size, 4)\nshift = one if i else x\nshift.add_(1)\nloss = net(x + shift).mean()",
         GIVEN.format("one", LINE + 1),
@@ -205,6 +214,24 @@ LEFT = {
 @pytest.mark.parametrize(("body", "because"), LEFT.values(), ids=LEFT)
 def test_it_is_left_for_the_reason_that_decides(body: str, because: str) -> None:
     check_leaves(ConstHoist, script(body), because)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param("return torch.linspace(0, 1, n, requires_grad=True)", id="as it is made"),
+        pytest.param("return torch.ones(n).requires_grad_()", id="by its method"),
+        pytest.param("return nn.Parameter(torch.ones(n))", id="as a parameter"),
+    ],
+)
+def test_a_function_asks_for_gradients(made: str) -> None:
+    body = "leaf = points(2)\nloss = net(x).mean() * leaf.sum()"
+
+    check_leaves(
+        ConstHoist,
+        script(body, above=f"def points(n):\n    {made}"),
+        "gradients are asked for of it, and would be added up from one iteration to the next",
+    )
 
 
 FULL = """\

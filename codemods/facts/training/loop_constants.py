@@ -26,7 +26,7 @@ from codemods.facts.invariants import names_of
 from codemods.facts.reach import Reach, own
 from codemods.facts.reaching import targets
 from codemods.facts.reason import HERE, Reason, at
-from codemods.facts.training.constant_values import ConstantValues, parts
+from codemods.facts.training.constant_values import VARIABLE, ConstantValues, parts
 from codemods.facts.training.tensor_uses import TensorUses
 from codemods.library.fills import FILLING, copies, is_tensor_type
 from codemods.library.losses import is_stateless_loss
@@ -34,10 +34,12 @@ from codemods.library.losses import is_stateless_loss
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.script import Script
 
 _DEVICE = "torch.device"
+_PARAMETER = "torch.nn.Parameter"
 _FULL, _FILL = "torch.full", "fill_value"
 _HOLDERS = (ast.List, ast.Tuple, ast.Dict, ast.Set)
 _NUMBERS = (Literal, Plain, Choice)
@@ -107,13 +109,26 @@ def _assignments(
             yield each
 
 
-def _asks_for_gradients(node: ast.AST) -> bool:
+def _asks_for_gradients(flow: Flow, node: ast.AST) -> bool:
+    """``requires_grad=True``, ``x.requires_grad = True``, ``x.requires_grad_()``, ``nn.Parameter(x)``."""
     match node:
         case ast.keyword("requires_grad", ast.Constant(value)):
             return bool(value)
         case ast.keyword("requires_grad") | ast.Attribute(_, "requires_grad_"):
             return True
+        case ast.Attribute(_, "requires_grad", ast.Store()):
+            return True
+        case ast.Call(_, [_, ast.Constant(value), *_]) if _wraps(flow, node, VARIABLE, _PARAMETER):
+            return bool(value)
+        case ast.Call(_, [_, _, *_]):
+            return _wraps(flow, node, VARIABLE, _PARAMETER)
+        case ast.Call():
+            return _wraps(flow, node, _PARAMETER) and all(each.arg != "requires_grad" for each in node.keywords)
     return False
+
+
+def _wraps(flow: Flow, call: ast.Call, *names: str) -> bool:
+    return not library_names(flow.values(call.func)).isdisjoint(names)
 
 
 class _Reader:
@@ -270,7 +285,8 @@ class _Reader:
         if self._is_written(name):
             text = f"'{name.id}', of which it is made, is written to ({HERE})"
             return Reason("may-be-written", text, (at(self._module, statement),))
-        if any(map(_asks_for_gradients, walk(statement))):
+        reached = Reach(self._flow).code(self._module, [statement])
+        if any(_asks_for_gradients(self._flow, each) for _, code in reached for each in walk(code)):
             text = "gradients are asked for of it, and would be added up from one iteration to the next"
             return Reason("other-result", text)
         for module, code in Reach(self._flow).code(self._module, [self._loop]):
