@@ -7,11 +7,13 @@ is a size (``x[:, :n]``, ``torch.randn(n, 2)``), and what has that size to the m
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.signatures import arguments_of
-from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
+from codemods.dataflow.source import LOOPS, lasting, walk
 from codemods.dataflow.values import library_names
 from codemods.facts.loops import module_of
 from codemods.library.drawing import draws_number
@@ -30,19 +32,66 @@ _Sum: TypeAlias = "dict[tuple[str, ...], int]"
 _Reached: TypeAlias = "tuple[ast.Call | None, ast.Call | None]"
 """Where a random number is drawn that something is computed from, and one that says how large it is."""
 _Known: TypeAlias = "dict[tuple[Callee, frozenset[str], frozenset[str]], _Reached]"
+_Code: TypeAlias = "ast.Module | Callee"
+_Statement: TypeAlias = "ast.Assign | ast.For"
 
 
+@lasting
 def drawn_size(flow: Flow, module: Module, call: ast.Call) -> ast.Call | None:
     """Where a random number is drawn in each iteration that says how large what the call is given is."""
-    if not _draws(flow):
+    if not _drawing(flow):
         return None
     scope = _around(flow, module, call, frozenset(), {})
     return next((found for each in arguments_of(call) if (found := scope.sized(each)) is not None), None)
 
 
 @lasting
-def _draws(flow: Flow) -> bool:
-    return any(draws_number(flow, call) for module in flow.modules for call in module.nodes(ast.Call))
+def _drawing(flow: Flow) -> frozenset[_Code]:
+    """The modules and functions that draw a random number, or run a function that does."""
+    drawing: set[_Code] = set()
+    running: defaultdict[_Code, set[_Code]] = defaultdict(set)
+    for module in flow.modules:
+        for call in module.nodes(ast.Call):
+            code = module.function(call) or module.tree
+            if draws_number(flow, call):
+                drawing.add(code)
+            for function in flow.called(call):
+                running[function].add(code)
+    left = list(drawing)
+    while left:
+        new = running[left.pop()] - drawing
+        drawing |= new
+        left += new
+    return frozenset(drawing)
+
+
+@lasting
+def _may_be_given(flow: Flow, function: Callee) -> bool:
+    """Whether code that may draw calls the function, through any number of calls."""
+    drawing = _drawing(flow)
+    seen: dict[_Code, None] = {function: None}
+    for code in (left := [function]):
+        for caller in flow.callers(code):
+            module = module_of(flow, caller)
+            above = module.function(caller)
+            if (above or module.tree) in drawing:
+                return True
+            if above is not None and above not in seen:
+                seen[above] = None
+                left.append(above)
+    return False
+
+
+def _home(flow: Flow, code: _Code) -> Module:
+    return next(each for each in flow.modules if each.tree is code or each.holds(code))
+
+
+@lasting
+def _statements(flow: Flow, code: _Code) -> tuple[_Statement, ...]:
+    """What gives names something in the code itself, without that of the functions in it."""
+    module, function = _home(flow, code), None if isinstance(code, ast.Module) else code
+    found = (each for each in walk(code) if isinstance(each, (ast.Assign, ast.For)))
+    return tuple(each for each in found if module.function(each) is function)
 
 
 def _around(flow: Flow, module: Module, call: ast.AST, outer: frozenset[Callee], known: _Known) -> _Scope:
@@ -54,7 +103,7 @@ def _around(flow: Flow, module: Module, call: ast.AST, outer: frozenset[Callee],
         scope = _Scope(flow, module.tree, loop, outer, known)
     else:
         scope = _Scope(flow, function, loop, outer | {function}, known)
-        for caller in flow.callers(function) if function not in outer else ():
+        for caller in flow.callers(function) if function not in outer and _may_be_given(flow, function) else ():
             scope.give(function, caller, _around(flow, module_of(flow, caller), caller, scope.outer, known))
     scope.follow()
     return scope
@@ -65,7 +114,7 @@ class _Scope:
     """A function, or a module, and what random numbers reach in it: each name, with where the number is drawn."""
 
     flow: Flow
-    code: ast.AST
+    code: _Code
     loop: ast.AST | None
     """The loop around the call: what is drawn above it is one number for all iterations."""
     outer: frozenset[Callee]
@@ -74,6 +123,17 @@ class _Scope:
     """What functions return to which arguments."""
     _numbers: dict[str, ast.Call] = field(default_factory=dict)
     _sized: dict[str, ast.Call] = field(default_factory=dict)
+    _seen: dict[tuple[bool, ast.expr], ast.Call | None] = field(default_factory=dict)
+    """What expressions come to, with the names as they are now; with True the numbers."""
+
+    @property
+    def _is_dry(self) -> bool:
+        """Whether nothing random can reach anything in the code."""
+        return not self._numbers and not self._sized and self.code not in _drawing(self.flow)
+
+    @cached_property
+    def _module(self) -> Module:
+        return _home(self.flow, self.code)
 
     def give(self, function: Callee, call: ast.Call, there: _Scope) -> None:
         """Gives the function's parameters what a call gives them."""
@@ -81,16 +141,20 @@ class _Scope:
             self._note([name], there.number(given), there.sized(given))
 
     def _note(self, names: Iterable[str], number: ast.Call | None, sized: ast.Call | None) -> None:
+        before = len(self._numbers) + len(self._sized)
         for name in names:
             if number is not None:
                 self._numbers.setdefault(name, number)
             if sized is not None:
                 self._sized.setdefault(name, sized)
+        if before < len(self._numbers) + len(self._sized):
+            self._seen.clear()
 
     def follow(self) -> None:
         """Follows names through the statements until nothing more is reached."""
-        nodes = (each for each in walk(self.code) if isinstance(each, (ast.Assign, ast.For)))
-        statements = [each for each in nodes if self._is_own(each)]
+        if self._is_dry:
+            return
+        statements = _statements(self.flow, self.code)
         before = -1
         while before < len(self._numbers) + len(self._sized):
             before = len(self._numbers) + len(self._sized)
@@ -102,13 +166,27 @@ class _Scope:
                     self._note(names, self.number(each.value), self.sized(each.value))
 
     def _is_own(self, node: ast.AST) -> bool:
-        function = module_of(self.flow, node).function(node)
-        return function is (self.code if isinstance(self.code, (*FUNCTIONS, ast.Lambda)) else None)
+        return self._module.function(node) is (None if isinstance(self.code, ast.Module) else self.code)
 
     # What a random number is, or reaches.
 
     def number(self, node: ast.expr) -> ast.Call | None:
         """Where the number is drawn that the expression is computed from, if there is one."""
+        return self._known_of(node, is_number=True)
+
+    def sized(self, node: ast.expr) -> ast.Call | None:
+        """Where the number is drawn that says how large the expression is, if there is one."""
+        return self._known_of(node, is_number=False)
+
+    def _known_of(self, node: ast.expr, *, is_number: bool) -> ast.Call | None:
+        if self._is_dry:
+            return None
+        key = (is_number, node)
+        if key not in self._seen:
+            self._seen[key] = self._number(node) if is_number else self._size(node)
+        return self._seen[key]
+
+    def _number(self, node: ast.expr) -> ast.Call | None:
         match node:
             case ast.Name(name):
                 return self._numbers.get(name)
@@ -128,8 +206,7 @@ class _Scope:
                 return self._first(number for number, _ in self._returned(node))
         return None
 
-    def sized(self, node: ast.expr) -> ast.Call | None:
-        """Where the number is drawn that says how large the expression is, if there is one."""
+    def _size(self, node: ast.expr) -> ast.Call | None:
         match node:
             case ast.Name(name):
                 return self._sized.get(name)
@@ -200,14 +277,14 @@ class _Scope:
     def _written(self, node: ast.expr | None) -> ast.expr | None:
         """What a name is given, where one statement gives it something: ``end = start + size``."""
         if isinstance(node, ast.Name):
-            given = list(module_of(self.flow, node).assignments(node))
+            given = list(self._module.assignments(node))
             if len(given) == 1 and isinstance(given[0].targets[0], ast.Name):
                 value = given[0].value
                 return value if isinstance(value, ast.BinOp) else node
         return node
 
     def _is_in_loop(self, node: ast.AST) -> bool:
-        return self.loop is None or self.loop in module_of(self.flow, node).ancestors(node)
+        return self.loop is None or self.loop in self._module.ancestors(node)
 
     @staticmethod
     def _first(found: Iterable[ast.Call | None]) -> ast.Call | None:
