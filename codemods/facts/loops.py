@@ -192,7 +192,8 @@ def _needs(flow: Flow, function: Callee, modules: Collection[Module]) -> list[se
     if unseen and module_of(flow, function) in unseen:
         return []
     owner = flow.owner(function)
-    is_called_unseen = bool(function.decorator_list) or (owner is not None and _may_be_hook(flow, owner, function.name))
+    is_decorated = any(each not in _SAME_ARGUMENTS for each in decorators(function))
+    is_called_unseen = is_decorated or (owner is not None and _may_be_hook(flow, owner, function.name))
     groups = [] if is_called_unseen else [list(places_that_run(flow, function))]
     if owner is not None:
         groups.append(list(makings(flow, owner)))

@@ -142,6 +142,12 @@ for i in range(3):
             id="a method of a library's class that it may call",
         ),
         pytest.param("@hook\ndef f():\n    MARK\n", True, id="a function that a decorator is given"),
+        pytest.param(
+            "import torch\n@torch.no_grad()\ndef f():\n    MARK\n",
+            False,
+            id="a function without gradients that nobody calls",
+        ),
+        pytest.param("import torch\n@torch.no_grad()\ndef f():\n    MARK\nf()\n", True, id="one that is called"),
         pytest.param("def f():\n    MARK\nlibrary(f)\n", True, id="a function that a library is given"),
     ],
 )
