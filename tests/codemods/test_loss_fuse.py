@@ -116,6 +116,20 @@ y = log_sum_exp(x[:1])""",
 }
 
 
+ROW = """\
+def log_sum_exp(vec):
+    best = vec[0, argmax(vec)]
+    row = best.view(1, -1).expand(1, vec.size()[1])
+    return best + torch.log(torch.sum(torch.exp(vec - row)))
+y = log_sum_exp(x[:1])"""
+SCALARS = {
+    "a function between": "def number(v):\n    return v.view(-1).data.tolist()[0]\n"
+    "def argmax(vec):\n    _, at = torch.max(vec, 1)\n    return number(at)\n",
+    "an integer": "def argmax(vec):\n    at = int(torch.max(vec, 1)[1])\n    return at\n",
+    "a lambda": "argmax = lambda vec: vec.argmax().item()\n",
+}
+
+
 @pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS)
 def test_each_form_is_computed_at_once(before: str, after: str) -> None:
     check_rewrites(LossFuse, f"{HEAD}{before}\n", f"{HEAD}{after}\n")
@@ -132,6 +146,13 @@ def test_the_numbers_are_nearly_the_same(form: str) -> None:
 
     for one, other in zip(*results, strict=True):
         assert torch.allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("function", SCALARS.values(), ids=SCALARS)
+def test_a_row_whose_maximum_is_a_number_is_summed_at_once(function: str) -> None:
+    after = "def log_sum_exp(vec):\n    return torch.logsumexp(vec, dim=(0, 1))\ny = log_sum_exp(x[:1])"
+
+    check_rewrites(LossFuse, f"{HEAD}{function}{ROW}\n", f"{HEAD}{function}{after}\n")
 
 
 def test_only_what_is_computed_at_once_is_finite() -> None:
@@ -214,6 +235,21 @@ LEFT = {
     "a statement between the maximum and the sum": (
         f"{MAXIMUM}\nx = x + 1\ny = m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))",
         f"other statements stand between the maximum and the sum (line {LINE})",
+    ),
+    "a maximum of another tensor": (
+        "z = x[:1]\nm = x.max(1, keepdim=True)[0]\ny = m + torch.log(torch.sum(torch.exp(z - m), 1, keepdim=True))",
+        f"'m' is the largest of 'x' (line {LINE + 1}), which may have another size: torch.logsumexp(z, dim) takes off the"
+        " largest of 'z' itself",
+    ),
+    "a row's maximum that has a dimension": (
+        f"def argmax(vec):\n    _, at = torch.max(vec, 1)\n    return at\n{ROW}",
+        f"'best' may be a tensor of one dimension (line {LINE + 4}), and so what is computed: torch.logsumexp(vec, 1) has"
+        " one, too",
+    ),
+    "a row of numbers": (
+        f"def argmax(vec):\n    return torch.max(vec, 1)[1].tolist()[0:1]\n{ROW}",
+        f"'best' may be a tensor of one dimension (line {LINE + 3}), and so what is computed: torch.logsumexp(vec, 1) has"
+        " one, too",
     ),
     "two names": ("p = q = F.softmax(x, 1)\ny = torch.log(p)", BETWEEN.format(LINE + 1)),
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import External, Function, library_names
 from codemods.facts.precision.log_probabilities import is_method, operand_of
+from codemods.facts.reach import own
 from codemods.facts.reaching import is_seen_elsewhere, targets
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.softmaxes import LOG
@@ -20,7 +21,7 @@ from codemods.library.softmaxes import LOG
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from codemods.dataflow.source import Module
+    from codemods.dataflow.source import Callee, Module
     from codemods.facts.script import Script
 
 LOGSUMEXP = "torch.logsumexp"
@@ -157,7 +158,10 @@ class _Reader:
             return exponent, ()
         operand, less, shifted = taken_off
         maximum.idle += [shifted] if shifted is not None else []
-        if not self._is_along(less, maximum, summed) or self._why_needed(maximum, whole) is not None:
+        largest_of = self._largest_of(maximum)
+        is_its_own = largest_of is not None and ast.dump(_without_detach(largest_of)) == ast.dump(operand)
+        is_alike = is_its_own and self._is_along(less, maximum, summed)
+        if not is_alike or self._why_needed(maximum, whole) is not None:
             return exponent, ()
         return operand, (maximum.made, *maximum.idle)
 
@@ -177,7 +181,7 @@ class _Reader:
         if not isinstance(whole, ast.BinOp) or not isinstance(whole.op, ast.Add):
             return None
         added = whole.left if whole.right is self.log else whole.right
-        reason = self._why_without_gain(maximum)
+        reason = self._why_without_gain(maximum) or self._why_another_size(maximum, operand)
         arguments = None if reason is not None else self._arguments(summed, operand, less, added, maximum)
         if reason is None and arguments is None:
             text = f"whether {maximum.name.id!r} is taken off along the dimension of the sum is not seen ({HERE}):"
@@ -349,6 +353,53 @@ class _Reader:
                 return ast.unparse(one) == "1" and ast.unparse(size) in written
         return False
 
+    def _why_another_size(self, maximum: _Maximum, operand: ast.Name) -> Reason | None:
+        """Where the maximum is of another tensor, or of one number that has a dimension."""
+        call, name = maximum.call, maximum.name.id
+        of = self._largest_of(maximum)
+        if of is not None and ast.dump(of) != ast.dump(operand):
+            text = f"{name!r} is the largest of {self.module.code(of)!r} ({HERE}), which may have another size:"
+            remedy = f"{LOGSUMEXP}({operand.id}, dim) takes off the largest of {operand.id!r} itself"
+            return Reason("other-result", text, (at(self.module, maximum.made),), remedy)
+        if isinstance(call, ast.Subscript) and not all(map(self._is_number, _indices(call))):
+            text = f"{name!r} may be a tensor of one dimension ({HERE}), and so what is computed:"
+            remedy = f"{LOGSUMEXP}({operand.id}, 1) has one, too"
+            return Reason("other-result", text, (at(self.module, maximum.made),), remedy)
+        return None
+
+    def _largest_of(self, maximum: _Maximum) -> ast.expr | None:
+        """``x`` of ``torch.max(x, 1)``, ``x.amax(1)`` and ``x[0, i]``."""
+        if isinstance(maximum.call, ast.Subscript):
+            return maximum.call.value
+        made = self._summed(maximum.call, self._largest(maximum.call)) if isinstance(maximum.call, ast.Call) else None
+        return made.inner if made is not None else None
+
+    def _is_number(self, node: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> bool:
+        """Whether it is a number of Python's: ``at.item()``, ``int(at)``, or what a function returns as such."""
+        match node:
+            case ast.Constant(value):
+                return isinstance(value, int)
+            case ast.Call(ast.Attribute(_, "item"), [], []):
+                return True
+            case ast.Call():
+                called = list(self.script.flow.called(node))
+                if not called:
+                    return library_names(self.script.flow.values(node.func)) == {"builtins.int"}
+                return all(each not in seen and self._gives_number(each, seen | {each}) for each in called)
+            case ast.Subscript(ast.Call(ast.Attribute(row, "tolist"), [], []), ast.Constant()):
+                return any(_is_flattened(each) for each in walk(row))
+            case ast.Name():
+                made = self._only(node)
+                is_one = made is not None and isinstance(made.targets[0], ast.Name)
+                return made is not None and is_one and self._is_number(made.value, seen)
+        return False
+
+    def _gives_number(self, function: Callee, seen: frozenset[ast.AST]) -> bool:
+        if isinstance(function, ast.Lambda):
+            return self._is_number(function.body, seen)
+        returned = [each.value for each in own(function, ast.Return)]
+        return bool(returned) and all(each is not None and self._is_number(each, seen) for each in returned)
+
     # What else needs the maximum.
 
     def _why_without_gain(self, maximum: _Maximum) -> Reason | None:
@@ -405,6 +456,27 @@ def _is_false(node: ast.expr | None) -> bool:
 def _is_plain(node: ast.expr) -> bool:
     """Whether it reads names and attributes, and does nothing that a second time would do again."""
     return all(isinstance(each, (ast.Name, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.Constant)) for each in walk(node))
+
+
+def _without_detach(node: ast.expr) -> ast.expr:
+    match node:
+        case ast.Call(ast.Attribute(inner, "detach"), [], []) | ast.Attribute(inner, "data"):
+            return _without_detach(inner)
+    return node
+
+
+def _indices(row: ast.Subscript) -> list[ast.expr]:
+    return row.slice.elts if isinstance(row.slice, ast.Tuple) else [row.slice]
+
+
+def _is_flattened(node: ast.AST) -> bool:
+    """``x.view(-1)`` and ``x.flatten()``."""
+    match node:
+        case ast.Call(ast.Attribute(_, "view" | "reshape"), [size], []):
+            return ast.unparse(size) == "-1"
+        case ast.Call(ast.Attribute(_, "flatten"), [], []):
+            return True
+    return False
 
 
 def _is_expanded(node: ast.expr) -> bool:
