@@ -166,6 +166,18 @@ LEFT = {
         "loss = net(x + delta).mean()",
         GIVEN.format("noise", LINE + 2),
     ),
+    "a function writes to it where it is asked": (
+        f"{LABELS}\nF.dropout(real, 0.5, True, True)\n{LOSS}",
+        GIVEN.format("real", LINE + 1),
+    ),
+    "what is made of it is in its memory": (
+        "a = torch.ones(1)\nloss = net(x).mean() * a\nb = F.relu(a, True)\nloss = loss * b",
+        GIVEN.format("a", LINE + 2),
+    ),
+    "a normalization counts into it": (
+        "m, v = torch.zeros(4), torch.ones(4)\nloss = net(F.batch_norm(x, m, v, training=True)).mean()",
+        GIVEN.format("m", LINE + 1),
+    ),
     "an array in its memory": (f"{LABELS}\narray = real.numpy()\n{LOSS}", GIVEN.format("real", LINE + 1)),
     "a view of it that is kept": (
         f"{LABELS}\nrow = real.view(-1)\n{LOSS}\nkept.append(row)",

@@ -13,6 +13,7 @@ from codemods.dataflow.values import Choice, Container, External, Literal, Plain
 from codemods.facts.invariants import Invariants, names_of
 from codemods.facts.loops import module_of
 from codemods.facts.reach import own
+from codemods.facts.training.tensor_uses import written_by
 from codemods.library.fills import COMPUTING, FILLING, is_alike, is_constant, is_tensor_type, makes_array
 from codemods.library.losses import is_stateless_loss
 from codemods.library.operators import function, operator
@@ -81,7 +82,7 @@ class ConstantValues(Invariants):
     def _call_makes_tensors(self, call: ast.Call) -> bool:
         values = self._flow.values(call.func)
         names = library_names(values)
-        if any(each.arg == "out" for each in call.keywords):
+        if any(each.arg == "out" for each in call.keywords) or written_by(self._flow, call):
             return False
         if not names and self._flow.called(call):
             return self._function_computes(call)

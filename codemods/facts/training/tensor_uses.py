@@ -15,6 +15,7 @@ from codemods.library.layers import is_recurrent
 from codemods.library.losses import is_loss_function, is_stateless_loss
 from codemods.library.operations import operation
 from codemods.library.operators import Memory
+from codemods.library.writing import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,11 @@ _SAMPLES = (ast.Compare, ast.BinOp, ast.UnaryOp, ast.FormattedValue, ast.Expr, a
 """What computes something new of what it is given."""
 _SHARING = words("numpy data_ptr untyped_storage storage")
 """Methods whose result is no tensor, and in the same memory."""
+
+
+def written_by(flow: Flow, call: ast.Call) -> list[ast.expr]:
+    """The arguments to which a function of torch that is called there may write, besides ``out``."""
+    return [node for name in library_names(flow.values(call.func)) for node in written(name, call)]
 
 
 class TensorUses:
@@ -81,6 +87,8 @@ class TensorUses:
             return None if is_loss else call
         if self._computes_loss(call) or library_names(self._flow.values(call.func)) & _LOOKS:
             return None
+        if node in written_by(self._flow, call):
+            return call
         row = operation(self._flow, call)
         if row is None:
             return None if self._is_state_of_layer(call, node) or self._is_used_up(call, node) else call
