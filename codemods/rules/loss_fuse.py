@@ -47,7 +47,9 @@ class LossFuse(Codemod):
     When it is left:
         The probabilities are used elsewhere as well. Something is added to them before the logarithm. The softmax
         stands in an earlier statement than the one before, or a layer of the model computes it. The maximum is used
-        elsewhere, is taken off without a graph, or is not seen to be one number along the dimension of the sum.
+        elsewhere, is taken off without a graph, or is not seen to be one number along the dimension of the sum and of
+        what is summed. What would be a softmax is one over several dimensions, may be one of integers or complex
+        numbers, or is of what a property computes.
 
     Results:
         The same but for rounding, and better where it matters: a probability below 1e-38 or so is 0 in 32 bits, its

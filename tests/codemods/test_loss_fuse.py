@@ -47,6 +47,17 @@ FORMS = {
         "y = x - x.exp().sum(dim=-1, keepdim=True).log()",
         "y = torch.log_softmax(x, dim=-1)",
     ),
+    "a dimension that a layer keeps": (
+        "class L(nn.Module):\n    def __init__(self, axis=-1):\n        super().__init__()\n        self.axis = axis\n"
+        "    def forward(self, x):\n        return x - torch.logsumexp(x, self.axis, keepdim=True)\ny = L()(x)",
+        "class L(nn.Module):\n    def __init__(self, axis=-1):\n        super().__init__()\n        self.axis = axis\n"
+        "    def forward(self, x):\n        return torch.log_softmax(x, self.axis)\ny = L()(x)",
+    ),
+    "an attribute": (
+        "class P:\n    def __init__(self):\n        self.logits = x\np = P()\n"
+        "y = p.logits - torch.logsumexp(p.logits, 1, keepdim=True)",
+        "class P:\n    def __init__(self):\n        self.logits = x\np = P()\ny = torch.log_softmax(p.logits, 1)",
+    ),
     "a logsumexp that is divided by": ("y = x - x.logsumexp(1, keepdim=True)", "y = torch.log_softmax(x, 1)"),
     "a maximum that is taken off a softmax": (
         "m = x.max(dim=1, keepdim=True)[0]\ny = x - m - torch.log(torch.sum(torch.exp(x - m), dim=1, keepdim=True))",
@@ -235,6 +246,37 @@ LEFT = {
     "a statement between the maximum and the sum": (
         f"{MAXIMUM}\nx = x + 1\ny = m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))",
         f"other statements stand between the maximum and the sum (line {LINE})",
+    ),
+    "two dimensions": (
+        "dims = (0, 1)\ny = x - torch.logsumexp(x, dims, keepdim=True)",
+        f"whether 'dims' is one dimension is not known (line {LINE + 1}), and torch.log_softmax() takes one",
+    ),
+    "dimensions that a layer keeps": (
+        "class L(nn.Module):\n    def __init__(self, axes=[0, 1]):\n        super().__init__()\n        self.axes = axes\n"
+        "    def forward(self, x):\n        return x - torch.logsumexp(x, self.axes, keepdim=True)\ny = L()(x)",
+        f"whether 'self.axes' is one dimension is not known (line {LINE + 5}), and torch.log_softmax() takes one",
+    ),
+    "integers": (
+        "n = torch.tensor([[1, 2], [3, -4]])\ny = n - torch.logsumexp(n, 1, keepdim=True)",
+        f"what is summed may be integers (line {LINE}), which torch.log_softmax() does not take",
+    ),
+    "integers that a function is given": (
+        "def f(v):\n    return v - v.logsumexp(0, keepdim=True)\ny = f(torch.bincount(torch.arange(3)))",
+        f"what is summed may be integers (line {LINE + 2}), which torch.log_softmax() does not take",
+    ),
+    "integers that a loop changes": (
+        "n = torch.randint(0, 5, (4, 6))\nfor _ in range(2):\n    y = n - torch.logsumexp(n, 1, keepdim=True)\n    n = n + 1",
+        f"what is summed may be integers (line {LINE}), which torch.log_softmax() does not take",
+    ),
+    "complex numbers": (
+        "z = torch.tensor([[1 + 1j, 2.0]])\ny = z - torch.log(torch.sum(torch.exp(z), 1, keepdim=True))",
+        f"what is summed may be complex (line {LINE + 1}), as the project names complex numbers: torch.log_softmax() takes"
+        " none",
+    ),
+    "a property that draws": (
+        "class P:\n    @property\n    def logits(self):\n        return torch.randn(2, 3)\np = P()\n"
+        "y = p.logits - torch.log(torch.sum(torch.exp(p.logits), -1, keepdim=True))",
+        f"a function computes 'p.logits' each time it is read (line {LINE + 2}): give it a name first",
     ),
     "a maximum of another tensor": (
         "z = x[:1]\nm = x.max(1, keepdim=True)[0]\ny = m + torch.log(torch.sum(torch.exp(z - m), 1, keepdim=True))",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import External, Function, library_names
 from codemods.facts.precision.log_probabilities import is_method, operand_of
+from codemods.facts.precision.softmax_operands import LOG_SOFTMAX, why_no_softmax
 from codemods.facts.reach import own
 from codemods.facts.reaching import is_seen_elsewhere, targets
 from codemods.facts.reason import HERE, Reason, at
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 LOGSUMEXP = "torch.logsumexp"
-LOG_SOFTMAX = "torch.log_softmax"
 _DIMENSIONS = frozenset({"dim", "axis"})
 _KEEPS = frozenset({"keepdim", "keepdims"})
 _LARGEST = frozenset({"max", "amax"})
@@ -144,6 +144,9 @@ class _Reader:
                 is_known = summed.dimension is not None and summed.keeps_dimension
                 if not is_known or not _is_plain(exponent) or ast.dump(left) != ast.dump(exponent):
                     return None
+                reason = why_no_softmax(self.script, self.module, exponent, summed.dimension)
+                if reason is not None:
+                    return LogSum(self.module, whole, LOG_SOFTMAX, why_not=reason)
                 operand, idle = self._without_maximum(summed, exponent, whole)
                 return LogSum(self.module, whole, LOG_SOFTMAX, self.module.code(operand), summed.given, idle)
         return None
