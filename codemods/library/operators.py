@@ -155,6 +155,14 @@ def joins(name: str) -> bool:
     return name in _JOINS
 
 
+def may_be_view(name: str, arguments: int) -> bool:
+    """Whether a function that makes new tensors of several returns a view where it is given so many arguments.
+
+    ``torch.einsum("ij->ji", x)`` is one, and ``torch.cartesian_prod(x)``.
+    """
+    return arguments < _TO_COMPUTE.get(name, 0)
+
+
 def operators() -> frozenset[str]:
     """The names of all operators in the table; those that write into their operand are there only if they stand alone.
 
@@ -215,6 +223,9 @@ _PACKAGES = frozenset(
     | {"torch._C._nn", "torch._C._VariableFunctions", "torch.ops.aten"}
 )
 
+# The arguments from which on they compute something.
+_TO_COMPUTE = {"einsum": 3, "cartesian_prod": 2}
+
 # The columns are those of Operator: result, memory, autocast, draws. A row without them goes on with those above it.
 _TABLE = """
 # Arithmetic and mathematics, one element at a time.
@@ -265,24 +276,24 @@ python   -      -      -    equal allclose is_tensor is_storage is_floating_poin
 # Indices and integers.
 integer  new    -      -    nonzero nonzero_static argwhere bucketize searchsorted one_hot tril_indices triu_indices
     unravel_index
-integer  new    -      -    long int short char byte
-bool     new    -      -    bool
+integer  either -      -    long int short char byte
+bool     either -      -    bool
 counted  new    -      -    unique unique_consecutive
 
 # Views, and what rearranges elements.
 same     view   -      -    view_as expand expand_as permute transpose t swapaxes swapdims movedim moveaxis narrow
     select squeeze unsqueeze diagonal unflatten adjoint as_strided conj real imag resolve_conj resolve_neg ravel
-    requires_grad_ broadcast_to slice_inverse share_memory_
+    requires_grad_ broadcast_to slice_inverse share_memory_ as_subclass
 same     either -      -    reshape reshape_as flatten contiguous pin_memory coalesce to_dense positive conj_physical
-    unfold atleast_1d atleast_2d atleast_3d
+    unfold atleast_1d atleast_2d atleast_3d sum_to_size
 several  view   -      -    chunk split split_with_sizes tensor_split unbind dsplit hsplit vsplit unsafe_chunk
     unsafe_split unsafe_split_with_sizes meshgrid broadcast_tensors
 same     new    -      -    cat concat concatenate stack hstack vstack dstack column_stack row_stack block_diag
     cartesian_prod combinations flip fliplr flipud rot90 roll tile repeat repeat_interleave gather index_select
     masked_select take take_along_dim tril triu diag diag_embed diagflat kron vander narrow_copy pad
-    constant_pad_nd channel_shuffle pixel_shuffle pixel_unshuffle native_channel_shuffle as_subclass
+    constant_pad_nd channel_shuffle pixel_shuffle pixel_unshuffle native_channel_shuffle
     index_fill index_reduce diagonal_scatter select_scatter slice_scatter as_strided_scatter masked_scatter
-    scatter scatter_reduce index_add index_copy put to_padded_tensor sum_to_size msort fold
+    scatter scatter_reduce index_add index_copy put to_padded_tensor msort fold
 same     new    widest -    index_put scatter_add cross
 same     self   -      -    set_ resize_ resize_as_ copy_ zero_ fill_diagonal_ apply_ map_
 same     view   -      -    squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_ as_strided_ rename_
@@ -315,8 +326,8 @@ indexed  new    -      yes  fractional_max_pool2d_with_indices fractional_max_po
 float    new    high   -    layer_norm group_norm
 float    new    high@2.12  -    rms_norm
 float    new    high@2.4  -    interpolate upsample upsample_nearest upsample_bilinear
-float    new    -      yes  dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout
-    rrelu
+float    either -      yes  dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout
+float    new    -      yes  rrelu
 float    new    high   yes  gumbel_softmax
 several  new    -      yes  native_dropout
 

@@ -178,6 +178,10 @@ LEFT = {
         "m, v = torch.zeros(4), torch.ones(4)\nloss = net(F.batch_norm(x, m, v, training=True)).mean()",
         GIVEN.format("m", LINE + 1),
     ),
+    "a cast has nothing to do": (
+        "index = torch.arange(4)\nother = index.long()\nother += i\nloss = net(x)[other % 8].mean() + index.sum()",
+        GIVEN.format("index", LINE + 1),
+    ),
     "an array in its memory": (f"{LABELS}\narray = real.numpy()\n{LOSS}", GIVEN.format("real", LINE + 1)),
     "a view of it that is kept": (
         f"{LABELS}\nrow = real.view(-1)\n{LOSS}\nkept.append(row)",

@@ -26,10 +26,12 @@ from codemods.library.operators import (
     attributes,
     function,
     joins,
+    may_be_view,
     operator,
     operators,
     reads_no_numbers,
 )
+from codemods.library.writing import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -271,6 +273,62 @@ def test_memory_is_whose_the_table_says() -> None:
                     wrong.append((name, row.memory, is_same))
 
     assert wrong == []
+
+
+WITHOUT_EFFECT = [
+    *((), (0,), (1,), (-1,), (4,), ((4, 4),), ((4,),), ((1, 1),), ((0, 0),), ((0,),), ([],), (0.0,), (1.0,)),
+    *((1, 1), (0, 0), (0.5, False), (0.0, False), (0, None), (0, 0, 4), (torch.float64,), (None,)),
+]
+"""Arguments with which operators may have nothing to do."""
+
+
+def is_shared(result: object, operand: torch.Tensor) -> bool:
+    if isinstance(result, (tuple, list)):
+        return any(is_shared(each, operand) for each in result)
+    if not isinstance(result, torch.Tensor) or result.is_sparse:
+        return False
+    return result.untyped_storage().data_ptr() == operand.untyped_storage().data_ptr() != 0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "operand",
+    [
+        pytest.param(numbers(), id="a matrix"),
+        pytest.param(numbers(4), id="a vector"),
+        pytest.param(torch.arange(4), id="integers"),
+        pytest.param(torch.ones(4, dtype=torch.bool), id="truth values"),
+    ],
+)
+def test_what_is_new_is_new_where_there_is_nothing_to_do(operand: torch.Tensor) -> None:
+    found = set()
+    names = [name for name, row in ROWS.items() if row.memory is Memory.NEW and name not in ELSEWHERE]
+    places = [(name, getattr(home, name)) for name in names for home in HOMES if callable(getattr(home, name, None))]
+    for name, run in places:
+        # What writes to it where it is asked to is held elsewhere.
+        candidates = WITHOUT_EFFECT if f"torch.nn.functional.{name}" not in writing() else [()]
+        for given in candidates:
+            one = operand.clone()
+            try:
+                result = run(one, *given)
+            except (*REFUSED, AttributeError, LookupError, AssertionError, ArithmeticError):
+                continue
+            if is_shared(result, one):
+                found.add((name, 1 + len(given)))
+
+    assert {name for name, count in found if not may_be_view(name, count)} == set()
+
+
+def test_one_operand_may_be_seen_otherwise() -> None:
+    matrix = numbers()
+
+    for name, given in {"einsum": ("ij->ji", matrix), "cartesian_prod": (matrix[0],)}.items():
+        assert may_be_view(name, len(given))
+        assert not may_be_view(name, len(given) + 1)
+        assert is_shared(getattr(torch, name)(*given), matrix)
+    assert not is_shared(torch.cartesian_prod(matrix[0], matrix[0]), matrix)
+    assert not is_shared(torch.einsum("ij,ij->ij", matrix, matrix), matrix)
+    assert not may_be_view("add", 1)
 
 
 @pytest.mark.parametrize("name", ["torch.autograd.Variable", "torch.nn.Parameter"])

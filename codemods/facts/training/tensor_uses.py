@@ -14,7 +14,7 @@ from codemods.library.kinds import Kind, kind
 from codemods.library.layers import is_recurrent
 from codemods.library.losses import is_loss_function, is_stateless_loss
 from codemods.library.operations import operation
-from codemods.library.operators import Memory
+from codemods.library.operators import Memory, may_be_view
 from codemods.library.writing import written
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ class TensorUses:
             return None if self._is_state_of_layer(call, node) or self._is_used_up(call, node) else call
         if row.memory is Memory.SELF or last_name(call.func) in _SHARING:
             return call
-        return self.unsafe(module, call) if row.memory in {Memory.VIEW, Memory.EITHER} else None
+        is_view = may_be_view(last_name(call.func) or "", len(call.args))
+        return self.unsafe(module, call) if is_view or row.memory in {Memory.VIEW, Memory.EITHER} else None
 
     def _computes_loss(self, call: ast.Call) -> bool:
         values = without_none(self._flow.values(call.func))
