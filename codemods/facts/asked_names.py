@@ -33,15 +33,22 @@ def asked(
         may_be_skipped: Whether the loop may have no pass, so that they have none after it.
     """
     function, inside = module.function(loop), set(walk(loop))
-    listing = _OF_FUNCTION if function is not None else _OF_FUNCTION | {_OF_MODULE}
-    for call in module.nodes(ast.Call):
-        called = {each.name for each in script.flow.values(call.func)} if not call.args else set()
-        is_here = module.function(call) is function
-        may_see = (may_be_skipped or call in inside) if is_here else function is None and _OF_MODULE in called
-        if called & listing and may_see and not _is_for_another(module, call, names):
+    for call in listed(script, module, loop, names):
+        if may_be_skipped or call in inside or module.function(call) is not function:
             yield call
     if may_be_skipped:
         yield from _caught_missing(script, module, inside, names)
+
+
+def listed(script: Script, module: Module, place: ast.AST, names: Collection[str]) -> Iterator[ast.Call]:
+    """The calls in the module that list the names of the code around a place, unless for one that is none of these."""
+    function = module.function(place)
+    listing = _OF_FUNCTION if function is not None else _OF_FUNCTION | {_OF_MODULE}
+    for call in module.nodes(ast.Call):
+        called = {each.name for each in script.flow.values(call.func)} if not call.args else set()
+        may_see = module.function(call) is function or (function is None and _OF_MODULE in called)
+        if called & listing and may_see and not _is_for_another(module, call, names):
+            yield call
 
 
 def _is_for_another(module: Module, call: ast.Call, names: Collection[str]) -> bool:

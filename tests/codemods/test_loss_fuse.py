@@ -58,6 +58,11 @@ FORMS = {
         "y = p.logits - torch.logsumexp(p.logits, 1, keepdim=True)",
         "class P:\n    def __init__(self):\n        self.logits = x\np = P()\ny = torch.log_softmax(p.logits, 1)",
     ),
+    "a function whose names are not listed": (
+        "def f(x):\n    m = x.amax(1)\n    return m + torch.log(torch.exp(x - m[:, None]).sum(1))\n"
+        "y = f(x) if 'x' in globals() else None",
+        "def f(x):\n    return torch.logsumexp(x, 1)\ny = f(x) if 'x' in globals() else None",
+    ),
     "a logsumexp that is divided by": ("y = x - x.logsumexp(1, keepdim=True)", "y = torch.log_softmax(x, 1)"),
     "a maximum that is taken off a softmax": (
         "m = x.max(dim=1, keepdim=True)[0]\ny = x - m - torch.log(torch.sum(torch.exp(x - m), dim=1, keepdim=True))",
@@ -246,6 +251,19 @@ LEFT = {
     "a statement between the maximum and the sum": (
         f"{MAXIMUM}\nx = x + 1\ny = m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))",
         f"other statements stand between the maximum and the sum (line {LINE})",
+    ),
+    "a function that lists the name of the probabilities": (
+        "def f(x):\n    p = F.softmax(x, 1)\n    y = torch.log(p)\n    return y, dict(vars())\ny = f(x)[0]",
+        f"'vars()' lists names (line {LINE + 3}), and 'p' would be none any more",
+    ),
+    "a function that lists its names": (
+        f"def f(x):\n    {MAXIMUM}\n    y = m + torch.log(torch.sum(torch.exp(x - m), 1, keepdim=True))\n"
+        "    return y, sorted(locals())\ny = f(x)[0]",
+        f"'locals()' lists names (line {LINE + 3}), and 'm' would be none any more",
+    ),
+    "a function that lists the names of the module": (
+        f"def f():\n    print(sorted(globals()))\n{MAXIMUM}\ny = m + torch.log(torch.sum(torch.exp(x - m), 1, True))\nf()",
+        f"'globals()' lists names (line {LINE + 1}), and 'm' would be none any more",
     ),
     "two dimensions": (
         "dims = (0, 1)\ny = x - torch.logsumexp(x, dims, keepdim=True)",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import External, Function, Instance, Made, Method
+from codemods.facts.asked_names import listed
 from codemods.facts.reach import own
 from codemods.facts.reaching import reaching
 from codemods.facts.reason import HERE, Reason, at
@@ -129,6 +130,9 @@ def _named(script: Script, module: Module, log: ast.Call, name: ast.Name) -> Log
     elif (declared := _declared(module, name)) is not None:
         text = f"'{name.id}' is a name of other code, too ({HERE}), which may read the probabilities"
         reason = Reason("probabilities-used", text, (at(module, declared),))
+    elif (listing := next(iter(listed(script, module, log, {name.id})), None)) is not None:
+        text = f"{module.code(listing)!r} lists names ({HERE}), and {name.id!r} would be none any more"
+        reason = Reason("probabilities-used", text, (at(module, listing),))
     elif (deleted := _deleted(module, name)) is not None:
         text = f"'{name.id}' is deleted, and would not be there ({HERE}):"
         reason = Reason("probabilities-used", text, (at(module, deleted),), "take that statement away")

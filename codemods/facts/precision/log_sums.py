@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import External, Function, library_names
+from codemods.facts.asked_names import listed
 from codemods.facts.precision.log_probabilities import is_method, operand_of
 from codemods.facts.precision.softmax_operands import LOG_SOFTMAX, why_no_softmax
 from codemods.facts.reach import own
@@ -438,6 +439,10 @@ class _Reader:
                 text = f"{each.id!r} is used elsewhere as well ({HERE}), so that both would be computed"
                 return Reason("other-result", text, (at(module, each),))
         names = [each for part in idle for each in walk(part) if isinstance(each, ast.Name) and each.id in bound]
+        listing = next(iter(listed(self.script, module, whole, bound)), None)
+        if listing is not None:
+            text = f"{module.code(listing)!r} lists names ({HERE}), and {names[0].id!r} would be none any more"
+            return Reason("other-result", text, (at(module, listing),))
         seen = next((each for each in names if is_seen_elsewhere(module, each)), None)
         if seen is not None:
             return Reason("other-result", f"other code may read {seen.id!r} ({HERE})", (at(module, seen),))
