@@ -178,6 +178,14 @@ LEFT = {
         "m, v = torch.zeros(4), torch.ones(4)\nloss = net(F.batch_norm(x, m, v, training=True)).mean()",
         GIVEN.format("m", LINE + 1),
     ),
+    "each pass would add an axis": (
+        "one = torch.ones(1)\none.unsqueeze_(0)\nloss = (net(x) * one).mean()",
+        GIVEN.format("one", LINE + 1),
+    ),
+    "each pass would add an axis under another name": (
+        "one = torch.ones(1)\nloss = (net(x) * one).mean()\nrow = one.unsqueeze_(0)\nloss = loss * row.sum()",
+        GIVEN.format("one", LINE + 2),
+    ),
     "a cast has nothing to do": (
         "index = torch.arange(4)\nother = index.long()\nother += i\nloss = net(x)[other % 8].mean() + index.sum()",
         GIVEN.format("index", LINE + 1),

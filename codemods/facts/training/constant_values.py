@@ -77,7 +77,7 @@ class ConstantValues(Invariants):
     def computes(self, value: ast.expr) -> bool:
         """Whether a function of torch computes something of such tensors, such as a grid."""
         called = (library_names(self._flow.values(each.func)) for each in walk(value) if isinstance(each, ast.Call))
-        return any(_computes(function(name)) for names in called for name in names)
+        return any(_computes(name, function(name)) for names in called for name in names)
 
     def _call_makes_tensors(self, call: ast.Call) -> bool:
         values = self._flow.values(call.func)
@@ -102,7 +102,7 @@ class ConstantValues(Invariants):
             names = library_names(self._flow.values(made.func))
             if names and all(map(is_tensor_type, names)):
                 return True
-        is_known = is_alike(method.attr) or method.attr in _KEEPING or _computes(operator(method.attr))
+        is_known = is_alike(method.attr) or method.attr in _KEEPING or _computes(method.attr, operator(method.attr))
         return is_known and self.makes_tensors(made)
 
     def _function_computes(self, call: ast.Call) -> bool:
@@ -353,16 +353,16 @@ def _count(node: ast.expr) -> ast.expr | None:
 
 def _takes_tensors(name: str) -> bool:
     """Whether the function makes the same of the same tensors, or of the same arrays."""
-    return name == _FROM_ARRAY or _computes(function(name))
+    return name == _FROM_ARRAY or _computes(name, function(name))
 
 
 def _makes_of_numbers(name: str) -> bool:
     return is_constant(name) or is_tensor_type(name) or is_stateless_loss(name) or name == VARIABLE
 
 
-def _computes(row: Operator | None) -> bool:
-    """Whether it computes new tensors, or views, of those that it is given, the same of the same."""
-    return row is not None and row.computes_alike
+def _computes(name: str, row: Operator | None) -> bool:
+    """Whether it computes new tensors, or views, of those that it is given, the same of the same, and changes none."""
+    return row is not None and row.computes_alike and not name.endswith("_")
 
 
 def parts(given: ast.expr) -> Iterator[ast.expr]:

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 
 DESCRIBES = words("shape size ndim dim dtype device numel is_cuda")
 _LOOKS = words("builtins.print builtins.len builtins.float builtins.int builtins.bool builtins.str builtins.isinstance")
+_IDENTITY = (ast.Is, ast.IsNot)
 _SAMPLES = (ast.Compare, ast.BinOp, ast.UnaryOp, ast.FormattedValue, ast.Expr, ast.If, ast.While)
 """What computes something new of what it is given."""
-_SHARING = words("numpy data_ptr untyped_storage storage")
-"""Methods whose result is no tensor, and in the same memory."""
+_SHARING = words("numpy data_ptr untyped_storage storage new")
+"""Methods whose result is no tensor, and in the same memory; ``x.new(y)`` is in that of ``y``."""
+_KEEPING_SHAPE = words("requires_grad_ detach_")
+"""What ends in an underscore and changes neither numbers nor shape."""
 
 
 def written_by(flow: Flow, call: ast.Call) -> list[ast.expr]:
@@ -57,6 +60,8 @@ class TensorUses:
             case ast.Tuple() | ast.List() if isinstance(above.ctx, ast.Load):
                 is_joined = isinstance(module.parent(above), (ast.BinOp, ast.AugAssign))
                 return above if is_joined else self.unsafe(module, above)
+            case ast.Compare(ops=ops) if any(isinstance(each, _IDENTITY) for each in ops):
+                return None if any(map(_is_none, [above.left, *above.comparators])) else above
             case ast.IfExp(test):
                 return None if test is node else self.unsafe(module, above)
             case ast.Attribute():
@@ -89,13 +94,14 @@ class TensorUses:
             return None
         if node in written_by(self._flow, call):
             return call
-        row = operation(self._flow, call)
+        row, name = operation(self._flow, call), last_name(call.func) or ""
         if row is None:
             return None if self._is_state_of_layer(call, node) or self._is_used_up(call, node) else call
-        if row.memory is Memory.SELF or last_name(call.func) in _SHARING:
+        # ``x.unsqueeze_(0)`` would add an axis in each pass.
+        if row.memory is Memory.SELF or name in _SHARING or (name.endswith("_") and name not in _KEEPING_SHAPE):
             return call
-        is_view = may_be_view(last_name(call.func) or "", len(call.args))
-        return self.unsafe(module, call) if is_view or row.memory in {Memory.VIEW, Memory.EITHER} else None
+        is_shared = row.memory in {Memory.VIEW, Memory.EITHER} or may_be_view(name, len(call.args))
+        return self.unsafe(module, call) if is_shared else None
 
     def _computes_loss(self, call: ast.Call) -> bool:
         values = without_none(self._flow.values(call.func))
@@ -138,6 +144,10 @@ class TensorUses:
         """Whether the project hangs hooks on models, which are given what these are."""
         named = (each.attr for module in self._flow.modules for each in module.nodes(ast.Attribute))
         return not hooks().isdisjoint(named)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _reads(module: Module, function: ast.FunctionDef, name: str) -> Iterator[ast.Name]:
