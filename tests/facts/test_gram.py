@@ -10,6 +10,7 @@ from probe import script
 from codemods.facts.precision.gram import expanded_distances, is_gram, products
 
 HEAD = "import torch\n"
+N = "torch.nn.functional.normalize"
 
 
 def grams(body: str) -> list[str]:
@@ -52,6 +53,28 @@ def test_gram_matrices(body: str, expected: list[str]) -> None:
         pytest.param("s = x.mul(x).sum(1)\nreturn s - 2 * x @ y.t()", 1, id="squares by the method mul"),
         pytest.param('s = torch.einsum("nd,nd->n", x, x)\nreturn s - 2 * x @ y.t()', 1, id="squares by einsum"),
         pytest.param("s = torch.linalg.vector_norm(x, dim=1) ** 2\nreturn s - 2 * x @ y.t()", 1, id="linalg"),
+        pytest.param(
+            "s = torch.linalg.vector_norm(x, dim=1, keepdim=True).square() + torch.linalg.norm(y, dim=1).square()\n"
+            "return s - torch.inner(x, y).mul(2)",
+            1,
+            id="norms of linalg, and inner",
+        ),
+        pytest.param("s = torch.norm(input=x, dim=1).pow(2)\nreturn s - x.inner(y).mul_(2)", 1, id="inner as a method"),
+        pytest.param(
+            "from torch.linalg import norm\ns = norm(x, dim=1) ** 2\nreturn s - 2 * x @ y.t()", 1, id="a name"
+        ),
+        pytest.param(
+            "s = x.square().sum(1)\nreturn s - torch.mul(torch.mm(x, y.t()), 2)", 1, id="doubled by torch.mul"
+        ),
+        pytest.param("n = x.norm(dim=1)\nreturn n ** 2 - 2 * x @ y.t()", 1, id="squares of norms with a name"),
+        pytest.param("n = y.norm(dim=1)\nreturn n ** 2 * (2 * x @ x.t())", 0, id="norms of something else"),
+        pytest.param("y = y.sum(1)\nreturn y ** 2 - 2 * x @ y.t()", 1, id="squares of a sum"),
+        pytest.param(f"return 2 - 2 * {N}(x) @ {N}(y).t()", 1, id="of unit vectors"),
+        pytest.param(f"x, y = {N}(x), {N}(y)\nreturn (2 - 2 * (x @ y.t())).sqrt()", 1, id="unit vectors of a name"),
+        pytest.param("p = torch.mm(x, y.t())\nreturn 2.0 - p.mul(2)", 1, id="unit vectors, and mul"),
+        pytest.param("return -2 * torch.inner(x, y) + 2", 1, id="unit vectors, 2 is added"),
+        pytest.param("return 1 - 2 * x @ y.t()", 0, id="taken from 1"),
+        pytest.param("return 2 * x @ y.t() - 2", 0, id="2 is taken off"),
         pytest.param("p = x @ x.t()\ns = torch.diag(p)\nreturn s[None] - 2 * p + s[:, None]", 1, id="the diagonal"),
         pytest.param("p = x @ x.t()\ns = p.diagonal()\nreturn s[None] - 2 * p + s[:, None]", 1, id="by a method"),
         pytest.param("s = x.pow(2).sum(1)\nreturn s - 2 * torch.nn.functional.linear(x, y)", 1, id="linear"),

@@ -18,6 +18,7 @@ from codemods.dataflow.source import last_name
 from codemods.dataflow.values import External, library_names
 from codemods.facts.models.layers import FUNCTIONAL_CONVOLUTIONS
 from codemods.facts.reach import own
+from codemods.facts.reaching import reaching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,13 +33,14 @@ _TWO = 2
 _OF_TWO = frozenset({"mm", "bmm", "matmul"})
 _ADDED = frozenset({"addmm", "baddbmm", "addbmm", "addmm_", "baddbmm_", "addbmm_"})
 _BY_FUNCTIONS = dict.fromkeys(("torch.nn.functional.linear", *FUNCTIONAL_CONVOLUTIONS), ("input", "weight")) | {
-    "torch.tensordot": ("a", "b")
+    "torch.tensordot": ("a", "b"),
+    "torch.inner": ("input", "other"),
 }
 """Functions that multiply the first two of their parameters, which have these names."""
 _SCALES = frozenset({"mul", "mul_", "multiply", "multiply_"})
 _ADDS = frozenset({"add", "add_", "sub", "sub_", "subtract", "subtract_"})
 _SQUARES = frozenset({"pow", "square"})
-_NORMS = frozenset({"norm", "vector_norm"})
+_NORMS = frozenset({"torch.norm", "torch.linalg.norm", "torch.linalg.vector_norm"})
 _DIAGONALS = frozenset({"diag", "diagonal"})
 
 
@@ -62,7 +64,7 @@ def is_gram(flow: Flow, module: Module, left: ast.expr, right: ast.expr) -> bool
 def expanded_distances(flow: Flow, module: Module, code: ast.AST) -> Iterator[ast.expr]:
     """The products ``2 * a @ b.T`` in the code where squares of one of both are computed too.
 
-    Squares may also be read from the diagonal of ``a @ a.T``.
+    Squares may also be read from the diagonal of ``a @ a.T``. Those of unit vectors are 1: ``2 - 2 * a @ b.T``.
     """
     for product, given in _products(flow, code):
         factors = [_without_two(each) for each in given]
@@ -70,7 +72,8 @@ def expanded_distances(flow: Flow, module: Module, code: ast.AST) -> Iterator[as
         if factors == given and not _is_doubled(product) and not any(_is_scaled(module, each) for each in uses):
             continue
         multiplied = {_origin(flow, module, each, frozenset()).name for each in factors}
-        if multiplied & _squared(flow, module, product) or any(_is_diagonal(module, each) for each in uses):
+        is_said = any(_is_diagonal(module, each) or _is_added_to_two(module, each) for each in uses)
+        if is_said or multiplied & _squared(flow, module, product):
             yield product
 
 
@@ -94,6 +97,8 @@ def _products(flow: Flow, code: ast.AST) -> Iterator[tuple[ast.expr, list[ast.ex
         name = last_name(call.func)
         if name in _ADDED or name == "einsum":
             yield call, call.args[-_TWO:]
+        elif name == "inner" and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
+            yield call, [call.func.value, call.args[0]]
         else:
             for known in _BY_FUNCTIONS.keys() & library_names(flow.values(call.func)):
                 operands = [argument_of(call, each, index) for index, each in enumerate(_BY_FUNCTIONS[known])]
@@ -141,6 +146,24 @@ def _is_diagonal(module: Module, node: ast.expr) -> bool:
     return False
 
 
+def _is_added_to_two(module: Module, node: ast.expr) -> bool:
+    """Whether it is added to 2, or taken from that, perhaps times 2: ``2 - 2 * x``, ``2 - x.mul(2)``."""
+    parent = module.parent(node)
+    match parent:
+        case ast.BinOp(left, ast.Sub(), right):
+            return right is node and _is_two(left)
+        case ast.BinOp(left, ast.Add(), right):
+            return _is_two(left) or _is_two(right)
+        case ast.BinOp(left, ast.Mult(), right):
+            return (_is_two(left) or _is_two(right)) and _is_added_to_two(module, parent)
+        case ast.Attribute(_, name) if name in _SCALES:
+            call = module.parent(parent)
+            return isinstance(call, ast.Call) and _is_added_to_two(module, call)
+        case ast.Call(function) if last_name(function) in _SCALES:
+            return _is_added_to_two(module, parent)
+    return False
+
+
 def _is_scaled(module: Module, node: ast.expr) -> bool:
     parent = module.parent(node)
     match parent:
@@ -169,7 +192,7 @@ def _squared(flow: Flow, module: Module, product: ast.expr) -> frozenset[str]:
     """The tensors of which the product's function computes squares."""
     beside = (each for each in module.nodes(ast.BinOp, ast.Call) if _is_beside(module, each, product))
     bases = [base for each in beside for base in _bases(flow, each)]
-    return frozenset(_origin(flow, module, _of_norm(each), frozenset()).name for each in bases) - {""}
+    return frozenset(_origin(flow, module, _of_norm(flow, module, each), frozenset()).name for each in bases) - {""}
 
 
 def _bases(flow: Flow, node: ast.AST) -> list[ast.expr]:
@@ -189,13 +212,15 @@ def _bases(flow: Flow, node: ast.AST) -> list[ast.expr]:
     return []
 
 
-def _of_norm(node: ast.expr) -> ast.expr:
-    """``x`` of ``torch.norm(x, dim=1)``, ``torch.linalg.norm(x, dim=1)`` and ``x.norm(dim=1)``."""
+def _of_norm(flow: Flow, module: Module, node: ast.expr) -> ast.expr:
+    """``x`` of ``torch.norm(x, dim=1)``, ``torch.linalg.norm(x, dim=1)`` ``x.norm(dim=1)``, and a name for that."""
     match node:
-        case ast.Call(ast.Attribute(ast.Name("torch") | ast.Attribute(attr="linalg"), name), [inner, *_]) if (
-            name in _NORMS
-        ):
-            return inner
+        case ast.Name():
+            given = reaching(module.function(node) or module.tree).known(node)
+            inner = _of_norm(flow, module, given[0]) if len(given) == 1 and isinstance(given[0], ast.Call) else node
+            return node if inner in given else inner
+        case ast.Call(function) if library_names(flow.values(function)) & _NORMS:
+            return argument_of(node, "input", 0) or argument_of(node, "x", 0) or argument_of(node, "A", 0) or node
         case ast.Call(ast.Attribute(inner, "norm")):
             return inner
     return node
