@@ -351,8 +351,9 @@ fresh    new    -      -    zeros_like ones_like empty_like full_like new_zeros 
     new_empty_strided new_tensor new
 cast     either -      -    as_tensor asarray
 made     new    -      -    tensor from_numpy frombuffer scalar_tensor zeros ones full empty eye
-    arange range linspace logspace empty_strided sparse_coo_tensor hann_window hamming_window bartlett_window
+    arange range linspace logspace empty_strided hann_window hamming_window bartlett_window
     blackman_window kaiser_window
+made     view   -      -    sparse_coo_tensor
 made     new    -      yes  rand randn randint randperm
 fresh    new    -      yes  rand_like randn_like randint_like
 same     new    -      yes  normal bernoulli poisson binomial

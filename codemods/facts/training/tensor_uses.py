@@ -62,6 +62,8 @@ class TensorUses:
                 return above if is_joined else self.unsafe(module, above)
             case ast.Compare(ops=ops) if any(isinstance(each, _IDENTITY) for each in ops):
                 return None if any(map(_is_none, [above.left, *above.comparators])) else above
+            case ast.UnaryOp(ast.UAdd()):
+                return self.unsafe(module, above)
             case ast.IfExp(test):
                 return None if test is node else self.unsafe(module, above)
             case ast.Attribute():
@@ -69,7 +71,9 @@ class TensorUses:
             case ast.Call():
                 return self._of_call(module, above, node)
         is_added = isinstance(above, ast.AugAssign) and above.value is node
-        return None if is_added or isinstance(above, _SAMPLES) else above
+        if is_added or isinstance(above, _SAMPLES):
+            return None
+        return above if isinstance(above, (ast.expr, ast.stmt)) else node  # parameters and comprehensions have no line
 
     def _gathers(self, module: Module, index: ast.expr) -> bool:
         """Whether an index is a list, an array or a mask: what is gathered by it is in memory of its own."""
