@@ -89,6 +89,10 @@ class ForwardAnalysis(Generic[Held]):
         """What ``with node as name`` binds the name to."""
         return self.of(node)
 
+    def captured(self, node: ast.expr) -> Held:
+        """What a name holds in a pattern that an expression is matched with: that, or a part of it."""
+        return self.of(node)
+
     def augmented(self, statement: ast.AugAssign) -> Held:
         """What the target holds after ``target += value``."""
         return self.join(self.of(statement.target), self.of(statement.value))
@@ -297,7 +301,7 @@ class ForwardAnalysis(Generic[Held]):
 
     def _match(self, statement: ast.Match) -> None:
         self._carry_out(statement.subject)
-        subject = self.of(statement.subject)
+        subject = self.captured(statement.subject)
 
         def follow(case: ast.match_case) -> None:
             for node in walk(case.pattern):

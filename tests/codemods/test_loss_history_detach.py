@@ -198,7 +198,10 @@ LEFT = {
         loop("total = 0", "total += loss", "again = total.backward"),
         SHOWN.format("total", N + 8),
     ),
-    "a text is run": (loop("total = 0", "total += loss", "exec('total.backward()')"), SHOWN.format("total", N + 8)),
+    "a text is run": (
+        loop("total = 0", "total += loss", "exec('total.backward()')"),
+        f"'total' leaves the loop's code, and may be trained on (line {N + 8})",
+    ),
     "it is asked": (
         loop("total = 0", "total += loss", "assert total.requires_grad"),
         SHOWN.format("total", N + 8),

@@ -3475,3 +3475,133 @@ def test_leaves_a_function_that_is_called_in_several_places_for_training() -> No
     returned = CALLED.replace("    return net(word)[0].argmax(2).tolist()", "    return net(word)[0]")
 
     check_silent(NoGradEval, returned + "spell(torch.randn(9, 1, 4)).sum().backward()\n")
+
+
+WRITTEN_INTO = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.manual_seed(0)
+net, student = nn.Linear(4, 4), nn.Linear(8, 3)
+optimizer = torch.optim.SGD([*net.parameters(), *student.parameters()], lr=0.1)
+
+
+class Pair:
+    def __init__(self, both):
+        self.both = both
+
+    def first(self):
+        return self.both[:, :4]
+
+
+def part(both):
+    view = both[:, :4]
+    return view, 4
+
+
+def parts(both):
+    for start in (0, 4):
+        yield both[:, start : start + 4]
+
+
+def fill(both, some):
+    view = both[:, :4]
+    view.add_(net(some))
+
+
+for step in range(3):
+    x, z, y = torch.randn(16, 8), torch.randn(16, 4), torch.randint(0, 3, (16,))
+WRITES
+    loss = F.cross_entropy(student(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item().hex())
+"""
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        pytest.param("v = x[:, :4]\nv.add_(net(z))", id="by a method of a view"),
+        pytest.param("v = x[:, :4]\nv += net(z)", id="by an operator"),
+        pytest.param("v = x[:, :4]\nv[:] = net(z)", id="by an index"),
+        pytest.param("v = x[:, :4]\nv.copy_(net(z))", id="as a copy"),
+        pytest.param("v = x[:, :4]\ntorch._foreach_add_([v], [net(z)])", id="by a function"),
+        pytest.param("v = x[:, :4]\nh = net(z)\ntorch.add(v, h, out=v)", id="as the output of a function"),
+        pytest.param("v = x[:, :4]\nfor _ in range(2):\n    v += net(z)", id="again and again"),
+        pytest.param("q = x.view(-1)\nq[0] = net(z).sum()", id="in another shape"),
+        pytest.param("q = x.contiguous()\nq[:, :4] = net(z)", id="where nothing need be copied"),
+        pytest.param("v = x\nv[:, :4] += net(z)", id="by another name"),
+        pytest.param("v = x[:, :4] if step else x[:, 4:]\nv.add_(net(z))", id="by one of two"),
+        pytest.param("if (v := x[:, :4]) is not None:\n    v.add_(net(z))", id="by a name in an expression"),
+        pytest.param("match (x[:, :4], 1):\n    case (v, _):\n        v.add_(net(z))", id="by a name in a pattern"),
+        pytest.param("d = {'v': x[:, :4]}\nd['v'].add_(net(z))", id="by an item of a dictionary"),
+        pytest.param("d = [x[:, :4]]\nd[0] += net(z)", id="by an item of a list"),
+        pytest.param("d = []\nd.append(x[:, :4])\nd[0].add_(net(z))", id="by what a list took up"),
+        pytest.param("d = {}\nd['v'] = x[:, :4]\nd['v'].add_(net(z))", id="by what a dictionary took up"),
+        pytest.param("d = [x[:, :4]]\nv = d.pop()\nv.add_(net(z))", id="by what was taken from a list"),
+        pytest.param("y.v = x[:, :4]\ny.v.add_(net(z))", id="by an attribute"),
+        pytest.param("v, w = x[:, :4], x[:, 4:]\nv.add_(net(z))", id="by one of two names"),
+        pytest.param("v, w = x.chunk(2, 1)\nv.add_(net(z))", id="of chunks"),
+        pytest.param("v, w = torch.split(x, 4, 1)\nv += net(z)", id="of what is split"),
+        pytest.param("v, *w = x.unbind(1)\nv.add_(net(z)[:, 0])", id="of rows"),
+        pytest.param("v = x.select(1, 0)\nv.add_(net(z)[:, 0])", id="of one row"),
+        pytest.param("v = torch.narrow(x, 1, 0, 4)\nv.add_(net(z))", id="of a narrow one"),
+        pytest.param("v = x.transpose(0, 1)\nv[:4].add_(net(z).t())", id="of a transposed one"),
+        pytest.param("v = x.T\nv[:4] += net(z).T", id="of an attribute that transposes"),
+        pytest.param("v = x.as_strided((16, 4), (8, 1))\nv.add_(net(z))", id="of one with other strides"),
+        pytest.param("v = nn.Flatten()(x)\nv[:, :4].add_(net(z))", id="of what a layer hands on"),
+        pytest.param("for v in x:\n    v[:4].add_(net(z[0]))", id="of what is iterated over"),
+        pytest.param("for i, v in enumerate(x):\n    v[:4] += net(z[i])", id="of what is counted"),
+        pytest.param("rows = [row[:4] for row in x]\nrows[0].add_(net(z)[0])", id="of a list that is made"),
+        pytest.param("v, n = part(x)\nv.add_(net(z))", id="of what a function returns"),
+        pytest.param("for v in parts(x):\n    v.add_(net(z))", id="of what a function yields"),
+        pytest.param("v = Pair(x).first()\nv.add_(net(z))", id="of what a method returns"),
+        pytest.param("fill(x, z)", id="in a function"),
+        pytest.param("h = net(z)\nexec('x[:, :4].add_(h)')", id="in a text that is run"),
+        pytest.param("h = net(z)\nx = eval('torch.cat([h, h], 1)')", id="in a text that is evaluated"),
+    ],
+)
+def test_what_is_written_into_the_memory_of_what_is_trained_on_keeps_its_graph(writes: str) -> None:
+    indented = "".join(f"    {line}\n" for line in writes.splitlines())
+    code = WRITTEN_INTO.replace("WRITES\n", indented)
+
+    result = run(NoGradEval, code)
+
+    assert result.after == code
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        pytest.param("v = x[:, :4].clone()\nv.add_(net(z))", id="a copy"),
+        pytest.param("v = x[:, :4] * 2\nv += net(z)", id="what is computed of it"),
+        pytest.param("v = x[:, :4].detach()\nv += net(z)", id="what has no graph in common with it"),
+        pytest.param("v = net(z)\nv += net(z)", id="what a model has computed"),
+        pytest.param("d = []\nd.append((x, net(z)))", id="a list that holds it"),
+        pytest.param("d = {'x': [x], 'out': []}\nd['out'].append(net(z))", id="a list beside that which holds it"),
+        pytest.param("v = torch.zeros(16, 4)\nw = v[:4]\nw.add_(net(z[:4]))", id="another tensor"),
+    ],
+)
+def test_what_is_written_elsewhere_needs_no_graph(writes: str) -> None:
+    indented = "".join(f"    {line}\n" for line in writes.splitlines())
+    result = run(NoGradEval, WRITTEN_INTO.replace("WRITES\n", indented))
+
+    assert "    with torch.no_grad():\n" in result.after
+
+
+def test_the_caller_sees_what_is_written_into_a_view_of_a_parameter() -> None:
+    code = """\
+        def evaluate(x):
+            model.eval()
+            view = x[:, :4]
+            view.add_(model(x)[:, :1])
+
+
+        for x, y in loader:
+            evaluate(x)
+        """
+
+    check_leaves(NoGradEval, script(code), "it keeps a tensor for later (line 13)")

@@ -34,6 +34,7 @@ _HANDS_OUT = frozenset(
     | {"vars", "frozenset", "dict.fromkeys"}
 )
 _COMPUTES = frozenset({"sum", "max", "min", "abs", "pow", "map", "round"})
+_RUN_TEXT = frozenset({"builtins.eval", "builtins.exec"})
 
 
 def hands_out(name: str) -> bool:
@@ -42,11 +43,16 @@ def hands_out(name: str) -> bool:
     return (package == "builtins" and rest in _HANDS_OUT) or name in {"copy.copy", "copy.deepcopy"}
 
 
+def runs_text(name: str) -> bool:
+    """Whether a function may read names, and bind them, that are not seen to be: it is given them as text."""
+    return name in _RUN_TEXT
+
+
 def passes_on(name: str) -> bool:
     """Whether what a library's function returns may carry the graphs of its arguments."""
     package, _, rest = name.partition(".")
     if package == "builtins":
-        return rest in _HANDS_OUT | _COMPUTES
+        return rest in _HANDS_OUT | _COMPUTES or runs_text(name)
     row = function(name)
     return row.carries_graph if row is not None else not has(name, Trait.GRAPHLESS)
 

@@ -25,8 +25,9 @@ from codemods.dataflow.values import (
     without_none,
 )
 from codemods.facts.attribute_access import is_namespace
-from codemods.facts.autograd.carriers import hands_out, may_carry, passes_on
+from codemods.facts.autograd.carriers import hands_out, may_carry, passes_on, runs_text
 from codemods.facts.autograd.courses import Course, items
+from codemods.facts.autograd.memories import KEEPS, leading_to
 from codemods.facts.training.iterations import called_functions, is_backward, own
 from codemods.library.drawing import samples_without_graph
 from codemods.library.kinds import Kind, has_integers, kind
@@ -40,11 +41,8 @@ if TYPE_CHECKING:
     from codemods.dataflow.effects import Doing
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Values
 
-_KEEPS = frozenset(
-    {"append", "appendleft", "extend", "extendleft", "add", "insert", "put", "put_nowait", "push", "store", "remember"}
-    | {"setdefault"}
-)
 _SETS = frozenset({"__setattr__", "__setitem__", "register_buffer"})
 _OF_CONTAINERS = frozenset({"update", "pop", "popleft", "index", "count"})
 _STANDARD = ("builtins.", "collections.")
@@ -322,6 +320,8 @@ class _Walk(ForwardAnalysis[_Held]):
         if self.carries(statement.value, operand=True):
             if isinstance(target, ast.Name) and self._is_given(target.id, statement):
                 self._kept = self._kept or statement
+            if not self._may_be_number(target, statement):
+                self._reach_by_others(target, statement)
             return _Held.CARRIES
         # A tensor to which a number is added in place keeps its graph, and its gradients are the same.
         keeps = isinstance(statement.op, (ast.Add, ast.Sub))
@@ -332,8 +332,14 @@ class _Walk(ForwardAnalysis[_Held]):
         """Whether the name is still a parameter, whose list or tensor changes for the caller as well."""
         if name in self._local | self._shared | self._rebound:
             return False
-        values = without_none(self._flow.before(statement).get(name, frozenset()))
-        return not any(isinstance(each, (Literal, Plain)) for each in values)
+        return not self._may_be_number(statement.target, statement)
+
+    def _may_be_number(self, target: ast.expr, statement: ast.AugAssign) -> bool:
+        if isinstance(target, ast.Name):
+            values = without_none(self._flow.before(statement).get(target.id, frozenset()))
+        else:
+            values = without_none(self._flow.values(target))
+        return any(isinstance(each, (Literal, Plain)) for each in values)
 
     def defined(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> _Held:
         carries = not isinstance(statement, ast.ClassDef) and self._is_closed_over(statement)
@@ -361,27 +367,39 @@ class _Walk(ForwardAnalysis[_Held]):
             self._returned = self._returned or statement
             self._parts |= items(statement.value, self.carries)
 
-    def _put_into(self, container: ast.expr, place: ast.AST) -> None:
-        """Notes that a container takes up a tensor that carries a graph."""
+    def _put_into(self, container: ast.expr, place: ast.AST, *, is_list: bool = False) -> None:
+        """Notes that a container, or a tensor, takes up one that carries a graph."""
+        self._reach_by_others(container, place, is_list=is_list)
         while isinstance(container, (ast.Subscript, ast.Attribute)):
             if isinstance(container, ast.Attribute):
                 self._kept = self._kept or place
                 return
             container = container.value
-        if isinstance(container, ast.Name) and container.id in self._local and container.id not in self._shared:
-            for name in (container.id, *self._other_names(container.id)):
-                self.put(name, _Held.CARRIES)
-                self._ever.add(name)
+        if isinstance(container, ast.Name):
+            self._take_up(container.id, place)
         else:
             self._kept = self._kept or place
 
-    def _other_names(self, name: str) -> list[str]:
-        """The other names of the container that the name holds."""
+    def _take_up(self, name: str, place: ast.AST) -> None:
+        """Notes that what a name holds takes up a tensor that carries a graph, or its tensor that graph."""
+        if name in self._local and name not in self._shared:
+            self.put(name, _Held.CARRIES)
+            self._ever.add(name)
+        else:
+            self._kept = self._kept or place
+
+    def _reach_by_others(self, node: ast.expr, place: ast.AST, *, is_list: bool = False) -> None:
+        """Notes the same of all names that lead to what an expression is, or to what it is a view of."""
         if self._here is None:
-            return []
-        held = self._flow.before(self._here)
-        same = {each for each in held.get(name, ()) if isinstance(each, Container)}
-        return sorted(other for other in held if other != name and other in self._local and held[other] & same)
+            return
+        bound, others = leading_to(self._flow, self._here, node, is_list=is_list)
+        for name in bound:
+            self.put(name, _Held.CARRIES)
+            self._ever.add(name)
+            if name in self._shared:
+                self._kept = self._kept or place
+        for name in others:
+            self._take_up(name, place)
 
     # Expressions.
 
@@ -402,28 +420,35 @@ class _Walk(ForwardAnalysis[_Held]):
             return
         functions = called_functions(self._flow, call)
         self._change_in_place(call, functions)
+        if self._graphs.strict and any(runs_text(each.name) for each in callees) and _carrying(self.names):
+            self._kept = self._kept or call
         if not any(self.carries(each) for each in arguments):
             return
         for callee in functions:
-            course = self._course_of(callee, call)
-            if self._graphs.trains(callee) or course.trained is not None:
-                self._trained = self._trained or call
-            if course.kept is not None and not self._is_shown(callee):
-                self._kept = self._kept or call
+            self._enter(callee, call)
         if isinstance(call.func, ast.Attribute) and not functions:
             self._call_method(call, call.func, is_statement=is_statement)
+        self._write_into(call, callees)
         if any(_is_told_to_keep(each, is_method=bool(receiver)) for each in callees):
             self._kept = self._kept or call
         if self._graphs.strict and not functions and not self._is_understood(call):
+            self._kept = self._kept or call
+
+    def _enter(self, function: Callee, call: ast.Call) -> None:
+        """Notes what a function of the project does with a tensor that carries a graph."""
+        course = self._course_of(function, call)
+        if self._graphs.trains(function) or course.trained is not None:
+            self._trained = self._trained or call
+        if course.kept is not None and not self._is_shown(function):
             self._kept = self._kept or call
 
     def _call_method(self, call: ast.Call, called: ast.Attribute, *, is_statement: bool) -> None:
         """Notes what a method of no class of the project does with a tensor that carries a graph."""
         is_update = called.attr == "update" and self._may_update_dictionary(call, called.value)
         # ``z = x.add(y)`` leaves a tensor as it is, where ``seen.add(y)`` is of a set.
-        is_kept = called.attr in _KEEPS and (is_statement or called.attr != "add")
+        is_kept = called.attr in KEEPS and (is_statement or called.attr != "add")
         if is_kept or _is_in_place(called.attr) or is_update:
-            self._put_into(called.value, call)
+            self._put_into(called.value, call, is_list=is_kept or is_update)
         elif called.attr in _SETS:
             self._kept = self._kept or call
 
@@ -454,13 +479,22 @@ class _Walk(ForwardAnalysis[_Held]):
         if self.of(call.func.value) is _Held.OUTSIDE:
             self._put_into(call.func.value, call)
 
+    def _write_into(self, call: ast.Call, callees: Values) -> None:
+        """Notes what functions of libraries write a graph into: ``torch.add(x, y, out=v)``, ``torch._foreach_add_``."""
+        written = [each.value for each in call.keywords if each.arg == "out"]
+        if any(map(_is_in_place, library_names(callees))):
+            written += arguments_of(call)[:1]
+        for each in written:
+            for part in each.elts if isinstance(each, (ast.List, ast.Tuple)) else (each,):
+                self._put_into(part, call)
+
     def _is_understood(self, call: ast.Call) -> bool:
         """Whether code of a library is called that does not train on what it is given, or of a model or a loss."""
         callees = without_none(self._flow.values(call.func))
         if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant):
             return True  # ``"{:.3f}".format(loss)``
         if isinstance(call.func, ast.Attribute) and not any(isinstance(each, External) for each in callees):
-            if call.func.attr in _KEEPS | _OF_CONTAINERS:
+            if call.func.attr in KEEPS | _OF_CONTAINERS:
                 owners = self._flow.values(call.func.value)
                 return bool(owners) and all(isinstance(each, (Tensor, Container)) for each in owners)
             if operator(call.func.attr) is not None:
@@ -597,6 +631,9 @@ class _SureWalk(_Walk):
             if not self.carries(each):
                 self.lacking = each
 
+    def _reach_by_others(self, node: ast.expr, place: ast.AST, *, is_list: bool = False) -> None:
+        """Other names may lead to it, but need not."""
+
     def join(self, one: _Held, other: _Held) -> _Held:
         return max(one, other) if _Held.NUMBER in {one, other} else min(one, other)
 
@@ -632,4 +669,4 @@ def _is_in_place(method: str) -> bool:
 
 def _is_told_to_keep(callee: Value, *, is_method: bool) -> bool:
     """``setattr(x, "last", output)``, or ``on_output(output)``, called with ``outputs.append``."""
-    return callee.name == "builtins.setattr" or (not is_method and isinstance(callee, Method) and callee.name in _KEEPS)
+    return callee.name == "builtins.setattr" or (not is_method and isinstance(callee, Method) and callee.name in KEEPS)

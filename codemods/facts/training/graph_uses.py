@@ -10,6 +10,7 @@ from codemods.dataflow.names import bound_names
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import External, Made, Partial, Unknown, without_none
+from codemods.facts.autograd.carriers import runs_text
 from codemods.facts.autograd.graphs import Graphs
 from codemods.facts.loops import module_of
 from codemods.facts.training.iterations import called_functions, own
@@ -229,7 +230,7 @@ def _may_return(function: Callee) -> bool:
 
 def _is_opaque(name: str) -> bool:
     """Whether what the library's thing of that name returns when it is called may be anything."""
-    return not is_known(name) or name.startswith(_WRAPPERS)
+    return not is_known(name) or name.startswith(_WRAPPERS) or runs_text(name)
 
 
 def escape(course: Course) -> ast.AST | None:
