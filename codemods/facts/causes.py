@@ -332,7 +332,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "the whole model first.",
         "late-gradients": "Some parameter may get its first gradient after others were stepped, where PyTorch's fused "
         "SGD with momentum raises a `TypeError`: it takes the momentum of all parameters of a group or of none. Give "
-        "what comes later a group of its own, and add `fused=True` by hand; `AdamW` has no such limit.",
+        "what comes later a group of its own, and add `fused=True` by hand; `AdamW` has no such limit. Where the code "
+        "shows that the first step gives all of them gradients, in a way that is not seen, add it as well.",
         "momentum-unset": "A fused SGD makes its momentum in its first step without setting it, as far as torch 2.14. "
         "Where a `GradScaler` finds an overflow in that step, as is usual with its first scale, nothing sets it any "
         "more, and parameters become NaN. In bf16 there is no scaler (`--amp bf16`); in fp16 leave SGD as it is.",

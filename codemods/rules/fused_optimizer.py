@@ -59,10 +59,11 @@ class FusedOptimizer(Codemod):
         left, and where the weights may lie in ``channels_last``, as what a checkpoint holds does not. Its state is
         used, parameters are added later, gradients may be sparse or parameters complex. It is an ``SGD`` with momentum
         and there is a gradient scaler, be it that of ``amp``: if that skips the first step, PyTorch goes on with
-        momentum from memory that was never set. It is one, and some parameters may get gradients later than others,
-        where PyTorch fails: they are unfrozen later, or layers are reached by some calls of ``forward`` only. It steps
-        fewer tensors than it takes to gain, or never steps. ``RMSprop`` and the others have no fused form on CUDA, and
-        nothing is said of them.
+        momentum from memory that was never set. It is one, and it is not seen that each parameter gets its gradient in
+        the first step or never, as PyTorch fails where one comes later: parameters are unfrozen later, or what decides
+        which layers and outputs the loss is computed by is not the same in each step. It steps fewer tensors than it
+        takes to gain, or never steps. ``RMSprop`` and the others have no fused form on CUDA, and nothing is said of
+        them.
 
     Results:
         On an H100, ``SGD`` gave the same bits in 20 steps, with momentum, decay and Nesterov's, too. ``Adam`` and

@@ -98,10 +98,6 @@ IN_TIME = {
     "both branches call the model": MODEL
     + ONE
     + loop("if random.random() < 0.5:\n    loss = model(x).sum()\nelse:\n    loss = model(-x).sum()\n" + STEP),
-    "both branches call functions that do": "def fit(model, x):\n    return model(x).sum()\n"
-    + MODEL
-    + ONE
-    + loop("if random.random() < 0.5:\n    loss = fit(model, x)\nelse:\n    loss = fit(model, -x)\n" + STEP),
     "it steps where it computes": MODEL
     + ONE
     + loop("if i % 2:\n    " + (LOSS + STEP).replace("\n", "\n    ").rstrip() + "\n"),
@@ -117,10 +113,6 @@ IN_TIME = {
     + ONE
     + loop("for p in model.parameters():\n    if p.grad is not None:\n        p.grad = None\n" + LOSS + STEP),
     "a second training of the same": MODEL + ONE + loop(LOSS + STEP) + loop(LOSS + STEP),
-    "a first training of more": HEAD
-    + BOTH
-    + loop("loss = head(model(x)).sum()\n" + STEP)
-    + loop("loss = model(x).sum()\n" + STEP),
     "all parameters are used": "model = nn.parallel.DistributedDataParallel(resnet18().cuda(), find_unused_parameters=False)\n"
     + ONE
     + loop(LOSS + STEP),
@@ -133,6 +125,7 @@ def test_nothing_speaks_for_late_gradients(text: str) -> None:
 
 
 THAWED = "gradients of its parameters may be asked for later"
+UNSEEN = "what computes its loss may reach other parameters in later steps"
 CALLED = "a model that it steps is called in some iterations only"
 SKIPS = """\
 class Net(nn.Module):
@@ -215,6 +208,21 @@ LATE = {
             "        p.grad = None\noptimizer.step()\n"
         ),
         "gradients of some parameters are dropped",
+    ),
+    "branches call functions that are not compared": (
+        "def fit(model, x):\n    return model(x).sum()\n"
+        + MODEL
+        + ONE
+        + loop("if random.random() < 0.5:\n    loss = fit(model, x)\nelse:\n    loss = fit(model, -x)\n" + STEP),
+        UNSEEN,
+    ),
+    "one model is stepped twice by two losses": (
+        TWO + ONE + loop("loss = model(x)[0].sum()\n" + STEP + "loss = model(x)[1].sum()\n" + STEP),
+        UNSEEN,
+    ),
+    "trainings by different losses": (
+        HEAD + BOTH + loop("loss = head(model(x)).sum()\n" + STEP) + loop("loss = model(x).sum()\n" + STEP),
+        UNSEEN,
     ),
     "the script says so": (
         "model = nn.parallel.DistributedDataParallel(resnet18().cuda(), find_unused_parameters=True)\n"

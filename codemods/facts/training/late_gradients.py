@@ -21,6 +21,7 @@ from codemods.facts.models.placement import unwrapped
 from codemods.facts.models.skipped_layers import skipped_layers
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind
+from codemods.facts.training.loss_courses import Courses
 from codemods.library.kinds import Kind, kind
 from codemods.library.layers import USED_IN_PART
 
@@ -39,13 +40,14 @@ _Way: TypeAlias = "tuple[tuple[Module, Callee | None, ast.stmt], ...]"
 CODE = "late-gradients"
 _FAILS = "and a fused SGD with momentum fails at a first gradient that comes later than others;"
 _REMEDY = "parameters that come later need a group of their own: then add fused=True by hand"
+_CHECK = "where the first step gives all of them gradients, add fused=True by hand"
 _ASKS = "requires_grad"
 
 
 def why_late(script: Script, made: Construction, models: Iterable[Value]) -> Reason | None:
     """Why some of what an optimizer steps may get a gradient only after other parameters were stepped.
 
-    None where nothing in the script speaks for that.
+    None only where it is seen that each parameter gets its gradient in the first step or never.
 
     Args:
         script: The script.
@@ -72,6 +74,7 @@ class _Late:
             or self._why_told()
             or next(chain.from_iterable(map(self._in_iteration, self._iterations)), None)
             or self._why_other_iterations()
+            or self._why_unseen()
         )
 
     def _late(self, text: str, module: Module, *nodes: ast.AST) -> Reason:
@@ -260,6 +263,20 @@ class _Late:
                 return self._late("it first steps a part of what it steps here", step.module, step.node)
             before |= reached
         return None
+
+    def _why_unseen(self) -> Reason | None:
+        """What is not seen to be the same in each step."""
+        for iteration in self._iterations:
+            for first, second in pairwise(self._steps(iteration)):
+                if not _exclude_each_other(self._flow, first, second):
+                    return self._unseen(second.module, second.node)
+        models = [each.value for each in self._models]
+        found = Courses(self._flow, models, self._iterations).what_varies()
+        return None if found is None else self._unseen(*found)
+
+    def _unseen(self, module: Module, node: ast.AST) -> Reason:
+        text = f"what computes its loss may reach other parameters in later steps ({HERE}), {_FAILS}"
+        return Reason(CODE, text, (at(module, node),), _CHECK)
 
 
 def _is_before(one: _Way, other: _Way) -> bool:
