@@ -3500,6 +3500,11 @@ def part(both):
     return view, 4
 
 
+class View(nn.Module):
+    def forward(self, both):
+        return both[:, :4]
+
+
 def parts(both):
     for start in (0, 4):
         yield both[:, start : start + 4]
@@ -3559,6 +3564,7 @@ WRITES
         pytest.param("v, n = part(x)\nv.add_(net(z))", id="of what a function returns"),
         pytest.param("for v in parts(x):\n    v.add_(net(z))", id="of what a function yields"),
         pytest.param("v = Pair(x).first()\nv.add_(net(z))", id="of what a method returns"),
+        pytest.param("v = View()(x)\nv.add_(net(z))", id="of what a model of the project returns"),
         pytest.param("fill(x, z)", id="in a function"),
         pytest.param("h = net(z)\nexec('x[:, :4].add_(h)')", id="in a text that is run"),
         pytest.param("h = net(z)\nx = eval('torch.cat([h, h], 1)')", id="in a text that is evaluated"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import words
 from codemods.dataflow.recursion import Answers
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import (
     Class,
@@ -260,6 +260,9 @@ class _Walk(ForwardAnalysis[_Leads]):
         functions = called_functions(self._flow, call)
         if functions and len(functions) == len(callees):
             return reduce(_Leads.joined, (self._of_function(each, call, receiver) for each in functions))
+        forwards = [each for each in map(self._flow.run_by, callees) if each is not None]
+        if forwards and len(forwards) == len(callees):
+            return reduce(_Leads.joined, (self._of_function(each, call, receiver) for each in forwards))
         given, externals = [*receiver, *arguments_of(call)], library_names(callees)
         if callees and all(kind(self._flow, each) in {Kind.MODEL, Kind.LOSS} for each in callees):
             hands_on = any(isinstance(each, (External, Made)) and each.name in _HANDING_ON for each in callees)
@@ -273,9 +276,9 @@ class _Walk(ForwardAnalysis[_Leads]):
         """What a call of a function of the project leads to: where that returns parameters, what these are given."""
         binding, result = self._flow.bind(function, call), _results(self._flow).of(function)
         given: Mapping[str, Iterable[ast.expr]] = dict(binding.filled())
-        found = [_Leads(frozenset({call}))]
+        found, parameters = [_Leads(frozenset({call}))], frozenset(signature(function).names)
         for root in result.all:
             if isinstance(root, str):
-                roots = self._all_of(given.get(root, binding.rest or receiver)) | ({root} - given.keys())
+                roots = self._all_of(given.get(root, binding.rest or receiver)) | ({root} - parameters)
                 found.append(_Leads(roots if root in result.own else _NO_ROOTS, roots))
         return reduce(_Leads.joined, found)
