@@ -278,6 +278,15 @@ class Module:
                 found.setdefault(unparsed(node), []).append(node)
         return found
 
+    @cached_property
+    def attribute_stores(self) -> Mapping[str, Sequence[ast.Attribute]]:
+        """The attributes that are bound, of whatever object, by their own names: ``loss`` of ``self.loss``."""
+        found: dict[str, list[ast.Attribute]] = {}
+        for node in self.nodes(ast.Attribute):
+            if isinstance(node.ctx, ast.Store):
+                found.setdefault(node.attr, []).append(node)
+        return found
+
     def assignments(self, name: ast.Name) -> Iterator[ast.Assign]:
         """Those of its function, or of the module, that bind a name."""
         for store in self.stores.get(name.id, ()):

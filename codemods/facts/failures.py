@@ -367,19 +367,23 @@ def _failing_attribute(flow: Flow, module: Module, node: ast.Attribute) -> Itera
 def _is_put_back(flow: Flow, name: str) -> bool:
     """Whether the project gives a library the name again that it had: ``np.float = float``."""
     package, _, last = name.rpartition(".")
-    owners = [
-        each.value
-        for module in flow.modules
-        for each in module.nodes(ast.Attribute)
-        if each.attr == last and isinstance(each.ctx, ast.Store)
+    owners = [each.value for module in flow.modules for each in module.attribute_stores.get(last, ())]
+    owners += [
+        owner for owner, given in _set_by_name(flow) if not isinstance(given, ast.Constant) or given.value == last
     ]
+    return any(package in library_names(flow.values(each)) for each in owners)
+
+
+@lasting
+def _set_by_name(flow: Flow) -> tuple[tuple[ast.expr, ast.expr], ...]:
+    """The objects that the project gives attributes by ``setattr``, and the names of these."""
+    found = []
     for module in flow.modules:
         for call in module.nodes(ast.Call):
             match call:
                 case ast.Call(ast.Name("setattr"), [owner, given, _]):
-                    is_it = not isinstance(given, ast.Constant) or given.value == last
-                    owners += [owner] if is_it else []
-    return any(package in library_names(flow.values(each)) for each in owners)
+                    found.append((owner, given))
+    return tuple(found)
 
 
 def _failing_attribute_of_module(flow: Flow, node: ast.Attribute) -> Iterator[tuple[Version, str, str]]:

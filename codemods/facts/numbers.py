@@ -195,8 +195,7 @@ class _Numbers:
         if isinstance(node, ast.Attribute):
             for module in self._flow.modules:
                 where = self._in(module)
-                stores = (each for each in module.nodes(ast.Attribute) if each.attr == node.attr)
-                yield from ((where, each) for each in stores if isinstance(each.ctx, ast.Store))
+                yield from ((where, each) for each in module.attribute_stores.get(node.attr, ()))
         elif isinstance(node, ast.Name):
             home = self._home(node)
             if home is None or not self._is_parameter(home, node.id):

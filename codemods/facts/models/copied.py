@@ -71,10 +71,7 @@ def _of_stores(flow: Flow, module: Module, node: ast.Name | ast.Attribute, seen:
     """The same of a name in its function, or of an attribute wherever one of that name is given a value."""
     if isinstance(node, ast.Attribute):
         stores: list[tuple[Module, ast.expr]] = [
-            (where, each)
-            for where in flow.modules
-            for each in where.nodes(ast.Attribute)
-            if each.attr == node.attr and isinstance(each.ctx, ast.Store)
+            (where, each) for where in flow.modules for each in where.attribute_stores.get(node.attr, ())
         ]
     else:
         function = module.function(node)

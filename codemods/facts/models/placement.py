@@ -46,7 +46,8 @@ def unwrapped(flow: Flow, value: Value) -> Iterator[Value]:
     yield from (layers[-1] for layers in wrappings(flow, value))
 
 
-def wrappings(flow: Flow, value: Value) -> Iterator[tuple[Value, ...]]:
+@lasting  # each call of a model in each iteration asks
+def wrappings(flow: Flow, value: Value) -> tuple[tuple[Value, ...], ...]:
     """A value, the wrappers inside it if it is one, and the model inside them: one tuple for each model inside.
 
     After ``self.model = Wrapper(self.model)`` in two arms of an ``if`` each wrapper may be in the other.
@@ -58,11 +59,13 @@ def wrappings(flow: Flow, value: Value) -> Iterator[tuple[Value, ...]]:
         if each not in inside:
             inside[each] = tuple(_wrapped(flow, each)) if _is_wrapper(each) else ()
             todo.extend(inside[each])
+    found = []
     for model in (each for each in inside if not _is_wrapper(each)):
         around = {model}
         while more := {each for each in inside if each not in around and not around.isdisjoint(inside[each])}:
             around |= more
-        yield (*(each for each in inside if each in around and each != model), model)
+        found.append((*(each for each in inside if each in around and each != model), model))
+    return tuple(found)
 
 
 def with_unknown(flow: Flow, value: Value) -> Values:
