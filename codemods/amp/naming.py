@@ -131,7 +131,10 @@ class Wording:
             scaler = self.scaler_at(module.statement(call)) or self.names.scaler
             self._add(AddArgument(module, call, self.names.scaler, scaler))
         for receiver in home.informed:
-            self._take(receiver, self.names.dtype, "torch.dtype", "the format of numbers under autocast")
+            is_optional = bool(self.script.flow.owner(receiver) or self.script.flow.signature(receiver).defaults)
+            meaning = "the format of numbers under autocast"
+            # Others may call a method, or count on the order of defaults: None is what autocast chooses itself.
+            self._take(receiver, self.names.dtype, "torch.dtype", meaning, "None" if is_optional else None)
         for call in home.informing:
             dtype = self._dtype_at(module.statement(call)) or self.names.dtype
             self._add(AddArgument(module, call, self.names.dtype, dtype))
@@ -164,7 +167,7 @@ class Wording:
                 if not is_named or not scaled.covers(asked):
                     yield anchor, place
 
-    def _take(self, function: FunctionNode, name: str, type_: str, meaning: str) -> None:
+    def _take(self, function: FunctionNode, name: str, type_: str, meaning: str, default: str | None = None) -> None:
         """The function takes another parameter, before those with defaults where no call passes these by position."""
         taken = self.script.flow.signature(function)
         required = sum(each not in taken.defaults for each in taken.positional_names)
@@ -173,7 +176,8 @@ class Wording:
             for each in self.script.flow.callers(function)
         )
         described = Described(name, type_, meaning)
-        self._add(AddParameter(self.script.module, function, name, before_defaults=is_free, described=described))
+        is_before = is_free and default is None
+        self._add(AddParameter(self.script.module, function, name, default, is_before, described))
 
     def _informed(self, home: Home) -> Home:
         """The home, from where the number format is handed to all blocks that do not see it, wherever it can be."""

@@ -1422,6 +1422,13 @@ def test_a_function_that_others_may_import_is_handed_what_is_bound_under_the_gua
     assert after.count("amp_dtype = ") == 1
 
 
+def test_who_calls_a_function_with_defaults_from_elsewhere_may_go_on_without_the_number_format() -> None:
+    code = GUARDED.replace("losses(model, batches, device):", "losses(model, batches, device, limit=3):")
+    after = rewritten(code, "auto")
+    assert "def losses(model, batches, device, limit=3, amp_dtype=None):" in after
+    assert "print(losses(model, batches, device, amp_dtype=amp_dtype))" in after
+
+
 def test_a_function_that_reads_what_is_bound_under_the_guard_reads_the_number_format_too() -> None:
     code = GUARDED.replace("losses(model, batches, device):", "losses(model, device):").replace(
         "losses(model, batches, device))", "losses(model, device))"
