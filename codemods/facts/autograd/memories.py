@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.effects import Doing
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee
-    from codemods.dataflow.values import Values
+    from codemods.dataflow.values import Value, Values
 
 _Roots: TypeAlias = "frozenset[ast.AST | str]"
 """The expressions that made some memory, or the names of what was there before."""
@@ -265,12 +265,19 @@ class _Walk(ForwardAnalysis[_Leads]):
             return reduce(_Leads.joined, (self._of_function(each, call, receiver) for each in forwards))
         given, externals = [*receiver, *arguments_of(call)], library_names(callees)
         if callees and all(kind(self._flow, each) in {Kind.MODEL, Kind.LOSS} for each in callees):
-            hands_on = any(isinstance(each, (External, Made)) and each.name in _HANDING_ON for each in callees)
+            hands_on = any(self._hands_on(each) for each in callees)
             given = given if hands_on else []
         elif externals and len(externals) == len(callees):
             hands_on = any(hands_out(each) or passes_on(each) for each in externals)
             given = arguments_of(call) if hands_on else []
         return _Leads(self._all_of(given) | {call}, self._all_of(given))
+
+    def _hands_on(self, layer: Value) -> bool:
+        """Whether a layer may return what it is given, or a view of it; several in sequence do where all of them do."""
+        if isinstance(layer, Made) and layer.name == "torch.nn.Sequential" and isinstance(layer.site, ast.Call):
+            layers = arguments_of(layer.site)
+            return all(any(self._hands_on(value) for value in self._flow.values(each)) for each in layers)
+        return isinstance(layer, (External, Made)) and layer.name in _HANDING_ON
 
     def _of_function(self, function: Callee, call: ast.Call, receiver: list[ast.expr]) -> _Leads:
         """What a call of a function of the project leads to: where that returns parameters, what these are given."""
