@@ -249,6 +249,35 @@ VARIES = {
         "        loss = head(model(x)).sum()\n" + textwrap.indent(STEP, " " * 8) + "\nfit(False)\nfit(True)\n",
         "aux",
     ),
+    "a name gets another function": (
+        TWO,
+        loop(
+            "loss = f(*model(x))",
+            "f = later",
+            "def first(o, a):\n    return o.sum()\ndef later(o, a):\n    return o.sum() + a.sum()\nf = first\n",
+        ),
+        "f(*model(x))",
+    ),
+    "gradients are switched on by a call": (
+        TWO,
+        loop(
+            "torch.set_grad_enabled(epoch > 0)\na = model.aux(x)\ntorch.set_grad_enabled(True)\nloss = model(x)[0].sum() + a.sum()"
+        ),
+        "torch.set_grad_enabled(epoch > 0)",
+    ),
+    "a function appends to the losses": (
+        TWO,
+        loop(
+            "o, a = model(x)\nlosses = [o.sum()]\nadd(losses, a, epoch)\nloss = sum(losses)",
+            before="def add(losses, a, e):\n    if e:\n        losses.append(a.sum())\n",
+        ),
+        "e",
+    ),
+    "a list of heads grows": (
+        ONE,
+        loop(PLAIN + "\nfor f in extra:\n    loss = loss + f(x).sum()", "extra.append(model.aux)", "extra = []\n"),
+        "extra",
+    ),
     "forward is replaced": (ONE, loop(PLAIN, "model.forward = lambda x: x"), "model.forward"),
 }
 

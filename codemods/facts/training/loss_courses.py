@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codemods.dataflow.names import words
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import FUNCTIONS, LOOPS, children, walk
+from codemods.dataflow.source import FUNCTIONS, LOOPS, children, is_name, last_name, walk
 from codemods.dataflow.values import (
     Container,
     External,
@@ -89,7 +89,7 @@ class Courses:
 
     def what_varies(self) -> _Place | None:
         """What may make a loss depend on other parameters in some steps, or is not known; None where nothing does."""
-        return self._in_layers() or self._in_iterations()
+        return self._in_modules() or self._in_layers() or self._in_iterations()
 
     def _around_steps(self) -> SteadyTests:
         loops: set[ast.AST] = set()
@@ -111,11 +111,19 @@ class Courses:
 
     # Layers.
 
-    def _in_layers(self) -> _Place | None:
+    def _in_modules(self) -> _Place | None:
+        """A ``forward`` that is replaced; gradients that a function switches on later."""
         for module in self._flow.modules:
             for node in module.nodes(ast.Attribute):
                 if node.attr == "forward" and isinstance(node.ctx, ast.Store):
                     return module, node
+            for call in module.nodes(ast.Call):
+                is_switch = isinstance(module.parent(call), ast.Expr) and last_name(call.func) == "set_grad_enabled"
+                if is_switch and not all(map(self._is_steady, arguments_of(call))):
+                    return module, call
+        return None
+
+    def _in_layers(self) -> _Place | None:
         for layer in self._layers:
             class_ = Model(self._flow, layer).class_
             if class_ is None:
@@ -179,7 +187,7 @@ class Courses:
     def _names_that_carry(self, scope: _Scope) -> frozenset[str]:
         found: set[str] = set(signature(scope.node).names) if isinstance(scope.node, FUNCTIONS) else set()
         found = {name for name in found if self._is_given_model(scope, name)}
-        stores = [(name, each) for name, each in _stores(scope) if self._repeats(scope, each)]
+        stores = self._repeated_stores(scope)
         size = -1
         while size != len(found):
             size = len(found)
@@ -256,15 +264,39 @@ class Courses:
                 self._traced.add((scope.node, name))
                 found = self._through_callers(scope, name)
                 for statement in self._setting(scope, name) if found is None else ():
-                    found = found or self._conditions(scope, statement)
+                    found = found or self._conditions(scope, statement) or self._in_place(statement)
                     pending += _given(statement)
                 if found is not None:
                     return found
         return None
 
+    def _repeated_stores(self, scope: _Scope) -> list[tuple[str, ast.AST]]:
+        """What sets the names of a scope in each step: a call of no function of the project does not."""
+        found = []
+        for name, each in _stores(scope):
+            match each:
+                case ast.Expr(ast.Call(ast.Name(), given) as call):
+                    # A model that a function evaluates, or trains, is no loss that it adds to.
+                    is_model = any(self._is_model(part) for part in given if is_name(part, name))
+                    if is_model or not self._called(call):
+                        continue
+            if self._repeats(scope, each):
+                found.append((name, each))
+        return found
+
+    def _in_place(self, statement: ast.AST) -> _Place | None:
+        """A condition in a function that may change what it is given: ``add(losses, aux, epoch)``."""
+        match statement:
+            case ast.Expr(ast.Call(ast.Name()) as call):
+                for function in self._called(call):
+                    for node in walk(function):
+                        if isinstance(node, (ast.If, ast.IfExp)) and not self._is_steady(node.test):
+                            return self._flow.module_of(function), node.test
+        return None
+
     def _setting(self, scope: _Scope, name: str) -> list[ast.AST]:
         """The statements that set a name, as the step reads it: in its own pass, where each pass sets it anew."""
-        found = [each for stored, each in _stores(scope) if stored == name and self._repeats(scope, each)]
+        found = [each for stored, each in self._repeated_stores(scope) if stored == name]
         loop = next((each for each in scope.module.ancestors(scope.step) if isinstance(each, LOOPS)), None)
         inside = [each for each in found if loop is not None and loop in scope.module.ancestors(each)]
         anew = any(
@@ -356,16 +388,25 @@ class Courses:
 
     def _passes(self, scope: _Scope, passed: ast.expr) -> ast.AST | None:
         """Whether a loop may go through nothing in some steps, or through other things."""
-        if self._is_steady(passed) or _is_count(passed) or self._is_made_here(passed):
+        if self._is_steady(passed) or _is_count(passed) or self._is_made_here(scope, passed):
             return None
         match passed:
             case ast.Call(ast.Name("enumerate" | "zip" | "reversed" | "list" | "tuple"), parts):
                 return next(filter(None, (self._passes(scope, each) for each in parts)), None)
-        return None if not scope.is_inside and self._carries(passed, scope.carrying) else passed
+        grows = isinstance(passed, ast.Name) and self._is_list(passed)
+        return None if not scope.is_inside and not grows and self._carries(passed, scope.carrying) else passed
 
-    def _is_made_here(self, node: ast.expr) -> bool:
+    def _is_list(self, node: ast.expr) -> bool:
+        return any(isinstance(each, Container) for each in self._flow.values(node))
+
+    def _is_made_here(self, scope: _Scope, node: ast.expr) -> bool:
         """Whether it is a list or dictionary that code of the project makes."""
         owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node
+        if isinstance(owner, ast.Name) and not scope.is_inside:
+            # A list that is made once may grow from one step to the next.
+            sets = [each for name, each in _stores(scope) if name == owner.id and isinstance(each, ast.Assign)]
+            if not any(self._repeats(scope, each) for each in sets):
+                return False
         values = self._flow.values(owner)
         return bool(values) and all(isinstance(each, Container) for each in values)
 
@@ -545,11 +586,18 @@ class Courses:
                 return scope.module, call
             case ast.Attribute(owner, name) if is_unknown:
                 return self._method_of_unknown(scope, call, owner, name)
-            case ast.Name() if is_unknown and given:
+            case ast.Name() if (is_unknown and given) or self._is_set_again(scope, call.func):
                 return scope.module, call
         if given and any(each in _PICKING or each.startswith(_DRAWING) for each in names):
             return scope.module, call
         return None
+
+    def _is_set_again(self, scope: _Scope, node: ast.Name) -> bool:
+        """Whether a name of a function of the project is given another one in the training."""
+        functions = any(isinstance(each, (Function, Method, Partial)) for each in self._flow.values(node))
+        if not functions or node.id in scope.carrying:
+            return False
+        return any(self._steady.repeats(scope.module, each) for each in scope.module.stores.get(node.id, ()))
 
     def _method_of_unknown(self, scope: _Scope, call: ast.Call, owner: ast.expr, name: str) -> _Place | None:
         """A method of a tensor, as a rule; a method of that name which the project has may be what runs."""
@@ -578,6 +626,8 @@ def _stores(scope: _Scope) -> Iterator[tuple[str, ast.AST]]:
                 parts = [each.optional_vars for each in items if each.optional_vars is not None]
             case ast.Expr(ast.Call(ast.Attribute(owner))):
                 parts = [owner]
+            case ast.Expr(ast.Call(ast.Name(), given)):
+                parts = [each for each in given if isinstance(each, ast.Name)]
             case _:
                 continue
         if (scope.module.function(node) or scope.module.tree) is scope.node:
