@@ -15,7 +15,7 @@ from codemods.facts.models.memory_order import why_other_order
 from codemods.facts.models.stepped_on_cpu import stepped_on_cpu
 from codemods.facts.precision.presence import other_precision
 from codemods.facts.reason import HERE, Reason, at
-from codemods.facts.training.fusing import named_form, why_form_unknown, why_never_stepped, why_not_fused
+from codemods.facts.training.fusing import fusible, why_form_unknown, why_never_stepped, why_not_fused
 from codemods.facts.training.late_gradients import why_late
 from codemods.facts.training.momentum import keeps_momentum
 from codemods.library.fused import FORMS, FUSED, ON_CPU, TAKES_A_RATE
@@ -152,15 +152,9 @@ for images in torch.randn(100, 64, 3, 32, 32):
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every call that makes an optimizer which has, or may have, a fused form on the CPU."""
-        sites: dict[ast.Call, list[Construction]] = {}
-        for made in script.optimizers:
-            if made.module is script.module:
-                sites.setdefault(made.call, []).append(made)
-        for call, several in sites.items():
-            forms = [named_form(script, each.value) for each in several]
-            names = [each for each in forms if each is not None]
+        for call, several, names in fusible(script):
             given = {each.arg: each.value for each in call.keywords if each.arg in FORMS}
-            if names and given.keys() <= {"fused"}:
+            if given.keys() <= {"fused"}:
                 yield from self._site(script, several, names, given.get("fused"))
 
     def _site(

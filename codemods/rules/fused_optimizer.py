@@ -14,8 +14,8 @@ from codemods.facts.models.stepped import stepped
 from codemods.facts.precision.presence import other_precision
 from codemods.facts.reason import Reason
 from codemods.facts.training.fusing import (
+    fusible,
     may_be_scaled,
-    named_form,
     why_form_unknown,
     why_loaded,
     why_never_stepped,
@@ -28,7 +28,6 @@ from codemods.library.fused import FORMS, FUSED, MOVES_COUNTS, TAKES_THE_HOST
 from codemods.library.sources import measured
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
@@ -194,14 +193,9 @@ for epoch in range(10):
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every call that makes an optimizer which has, or may have, a fused form on CUDA."""
-        sites: dict[ast.Call, list[Construction]] = {}
-        for made in script.optimizers:
-            if made.module is script.module:
-                sites.setdefault(made.call, []).append(made)
-        for call, several in sites.items():
-            forms = [named_form(script, each.value) for each in several]
-            if any(each is not None for each in forms) and not FORMS & {each.arg for each in call.keywords}:
-                yield self._site(script, several, [each for each in forms if each is not None])
+        for call, several, names in fusible(script):
+            if not FORMS & {each.arg for each in call.keywords}:
+                yield self._site(script, several, names)
 
     def _site(self, script: Script, several: list[Construction], names: list[str]) -> Finding:
         made = several[0]

@@ -6,8 +6,8 @@ import pytest
 from probe import script
 
 from codemods.facts.training.fusing import (
+    fusible,
     may_be_scaled,
-    named_form,
     why_form_unknown,
     why_never_stepped,
     why_not_fused,
@@ -119,7 +119,8 @@ OWN = "class Own(optim.Adam):\n    pass\n"
 def test_which_optimizer_it_is(made: str, form: str | None, code: str) -> None:
     known = script(f"from torch import nn, optim\n{OWN}p = nn.Linear(1, 2).parameters()\noptimizer = {made}\n")
     several = list(known.optimizers)
-    names = [name for each in several if (name := named_form(known, each.value)) is not None]
+    found = list(fusible(known))
+    names = found[0][2] if found else []
     reason = why_form_unknown(several, names)
 
     assert names == ([] if form is None else [form])

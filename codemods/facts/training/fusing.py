@@ -235,7 +235,19 @@ def _may_step(flow: Flow, call: ast.Call) -> bool:
     )
 
 
-def named_form(script: Script, value: Value) -> str | None:
+def fusible(script: Script) -> Iterator[tuple[ast.Call, list[Construction], list[str]]]:
+    """The calls of the module that make optimizers which have, or may have, a fused form, and the names of these."""
+    sites: dict[ast.Call, list[Construction]] = {}
+    for made in script.optimizers:
+        if made.module is script.module:
+            sites.setdefault(made.call, []).append(made)
+    for call, several in sites.items():
+        names = [form for each in several if (form := _named_form(script, each.value)) is not None]
+        if names:
+            yield call, several, names
+
+
+def _named_form(script: Script, value: Value) -> str | None:
     """The name of torch's optimizer that the value is or derives from, if it has a fused form or may have one."""
     if isinstance(value, Instance):
         bases = script.flow.bases(value.of.site)
