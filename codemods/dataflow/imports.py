@@ -175,10 +175,15 @@ def _with_parents(name: str) -> Iterator[str]:
         name = name.rpartition(".")[0]
 
 
+def imported_packages(module: Module) -> set[str]:
+    """The first parts of the names of what a module imports, but for its neighbours: ``torch`` of ``torch.nn``."""
+    found = {each.name.partition(".")[0] for node in module.nodes(ast.Import) for each in node.names}
+    return found | {(node.module or "").partition(".")[0] for node in module.nodes(ast.ImportFrom) if not node.level}
+
+
 @lasting
 def is_test_file(module: Module) -> bool:
     """Whether a test runner collects the module: it imports one and has tests, or lies where tests do."""
-    imported = {each.name.partition(".")[0] for node in module.nodes(ast.Import) for each in node.names}
-    imported |= {(node.module or "").partition(".")[0] for node in module.nodes(ast.ImportFrom) if not node.level}
+    imported = imported_packages(module)
     has_tests = any(each.name.startswith("test") for each in module.nodes(ast.FunctionDef))
     return has_tests and (not imported.isdisjoint(_RUNNERS) or _AMONG_TESTS.search(module.path) is not None)

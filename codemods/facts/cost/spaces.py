@@ -6,6 +6,7 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.imports import imported_packages
 from codemods.dataflow.source import walk
 from codemods.facts.cost.definitions import origin
 from codemods.library.spaces import LARGER, PACKAGES, SPACES
@@ -23,10 +24,7 @@ class Spaces:
     @cached_property
     def are_used(self) -> bool:
         """Whether a module of the project imports gym, and none a package whose environments may be larger."""
-        imports = [each for module in self._flow.modules for each in module.nodes(ast.Import, ast.ImportFrom)]
-        names = [alias.name for each in imports if isinstance(each, ast.Import) for alias in each.names]
-        names += [each.module or "" for each in imports if isinstance(each, ast.ImportFrom) and not each.level]
-        packages = {name.partition(".")[0] for name in names}
+        packages = set[str]().union(*map(imported_packages, self._flow.modules))
         return bool(packages & PACKAGES) and not packages & LARGER
 
     @cached_property

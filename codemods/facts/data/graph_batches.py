@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.imports import imported_packages
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import lasting
 
@@ -25,18 +26,14 @@ def is_count(flow: Flow, node: ast.expr) -> bool:
 @lasting
 def _is_of_the_library(flow: Flow, name: str) -> bool:
     """Whether the project uses the library, and gives nothing an attribute of that name itself."""
-    imports = [each for module in flow.modules for each in module.nodes(ast.Import, ast.ImportFrom)]
-    names = [alias.name for each in imports if isinstance(each, ast.Import) for alias in each.names]
-    names += [each.module or "" for each in imports if isinstance(each, ast.ImportFrom) and not each.level]
-    is_used = any(each.partition(".")[0] == _PACKAGE for each in names)
+    is_used = any(_PACKAGE in imported_packages(each) for each in flow.modules)
     return is_used and not any(_binds(module, name) for module in flow.modules)
 
 
 def _binds(module: Module, name: str) -> bool:
     """Whether the module may give something an attribute of that name: by an assignment, ``setattr`` or a class."""
-    attributes = (each for each in module.nodes(ast.Attribute) if each.attr == name)
     return (
-        any(isinstance(each.ctx, ast.Store) for each in attributes)
+        name in module.attribute_stores
         or any(each.value == name for each in module.nodes(ast.Constant))
         or any(name in bound_names(each) for each in module.nodes(ast.ClassDef))
     )
