@@ -18,6 +18,7 @@ from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.graph_uses import escape
 from codemods.facts.training.iterations import called_functions, own
 from codemods.facts.training.modes import functions_of, is_no_evaluation
+from codemods.facts.training.seen_tensors import changed_by
 from codemods.library.operators import Memory, Operator, operator
 from codemods.library.operators import function as torch_function
 
@@ -110,7 +111,7 @@ class SideGraphs:
     def _changes(self, function: Callee, carrying: frozenset[str]) -> ast.AST | None:
         """Where it may change a tensor in place that has a graph and was not made in it."""
         for node in walk(function):
-            changed = _changed(node)
+            changed = changed_by(node)
             root = None if changed is None else _reached_from(changed)
             if changed is None or (isinstance(root, ast.Name) and root.id not in carrying):
                 continue
@@ -149,18 +150,6 @@ class SideGraphs:
         stores = [each for each in bound if isinstance(each.ctx, ast.Store)]
         is_followed = len(stores) == len(given) + len(updated)
         return bool(given) and is_followed and all(self._is_fresh(function, each, followed) for each in given)
-
-
-def _changed(node: ast.AST) -> ast.expr | None:
-    """What the node changes in place, if it does."""
-    match node:
-        case ast.AugAssign(target):
-            return target
-        case ast.Subscript(ctx=ast.Store()):
-            return node
-        case ast.Call(ast.Attribute(value, method)) if method.endswith("_") and not method.endswith("__"):
-            return value
-    return None
 
 
 def _is_new(row: Operator | None) -> bool:
