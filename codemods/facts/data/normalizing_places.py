@@ -93,10 +93,7 @@ def _is_from_outside(script: Script, device: ast.expr) -> bool:
 def _is_of_object(script: Script, device: ast.Attribute, method: ast.FunctionDef) -> bool:
     """Whether it is an attribute of the method's object, which nothing but its constructor binds."""
     binding = [
-        module.function(each)
-        for module in script.modules
-        for each in module.nodes(ast.Attribute)
-        if each.attr == device.attr and isinstance(each.ctx, ast.Store)
+        module.function(each) for module in script.modules for each in module.attribute_stores.get(device.attr, ())
     ]
     is_made = all(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in binding)
     own = signature(method).positional_names[:1]

@@ -71,9 +71,7 @@ def _parameter(module: Module, node: ast.expr) -> tuple[ast.AST, str] | None:
         return (function, node.id) if is_own and function is not None and not stores else None
     if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self" or function is None:
         return None
-    stored = [
-        each for each in module.nodes(ast.Attribute) if each.attr == node.attr and isinstance(each.ctx, ast.Store)
-    ]
+    stored = module.attribute_stores.get(node.attr, ())
     if len(stored) != 1 or ast.unparse(stored[0].value) != "self":
         return None
     statement, maker = module.statement(stored[0]), module.function(stored[0])
