@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +20,7 @@ from autotune_rewrite.rewriting.config import Options
 from codemods.dataflow.flow import Flow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def _projects(*sizes: int) -> list[Project]:
@@ -59,6 +62,40 @@ def test_a_killed_worker_process_leaves_an_error_for_each_file_that_it_had() -> 
     assert [[str(each).partition(":")[0] for each in several] for several in results] == [
         _paths(each) for each in groups
     ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell no process that its parent died")
+def test_worker_processes_end_when_the_process_that_started_them_is_killed(tmp_path: Path) -> None:
+    program = f"""
+from functools import partial
+from autotune_rewrite.rewriting import batch
+from tests.test_batch import _projects, _write_number_and_wait
+list(batch.in_turn(partial(_write_number_and_wait, {str(tmp_path)!r}), _projects(*[4] * 8)))
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program], cwd=Path(__file__).parents[1])
+    _wait_until(lambda: any(tmp_path.iterdir()))
+    parent.kill()
+    parent.wait()
+    _wait_until(lambda: not any(_runs(each.name) for each in tmp_path.iterdir()))
+
+
+def _write_number_and_wait(folder: str, project: Project) -> list[str]:
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+    return _paths(project)
+
+
+def _wait_until(holds: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if holds():
+            return
+        time.sleep(0.1)
+    pytest.fail("not within a minute")
+
+
+def _runs(process: str) -> bool:
+    status = Path(f"/proc/{process}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def _flows() -> list[Flow]:

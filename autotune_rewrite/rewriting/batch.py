@@ -421,7 +421,18 @@ def _search_seldom() -> None:
 def _start_process() -> None:
     # An interrupt is the parent's to answer: leaving the block drops what has not begun.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_parent()
     _search_seldom()
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed closes nothing: this process would wait for work for ever. Linux ends it then."""
+    if sys.platform == "linux":
+        import ctypes
+
+        set_parent_death_signal = 1
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _in_processes(work: Callable[[Project], list[One]], groups: Sequence[Project]) -> Iterator[list[One | FileError]]:
