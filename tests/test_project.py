@@ -83,6 +83,147 @@ def test_directories_that_cannot_be_told(tree: Path, code: str) -> None:
     assert together(projects(["train.py"])) == [{"train.py"}]
 
 
+def speak(tree: Path, name: str, text: str) -> None:
+    (tree / name).parent.mkdir(parents=True, exist_ok=True)
+    (tree / name).write_text(text)
+
+
+_SPOKEN = {
+    "variables of the script": (
+        "ROOT=$PWD/../..\nSRC=${ROOT}/src\nexport PYTHONPATH=$SRC/data/:$SRC/utils/:$PYTHONPATH\n"
+    ),
+    "before the command": "PYTHONPATH=../../src/data python ../../src/bin/train.py\n",
+    "from the top": "PYTHONPATH=src/data:$PYTHONPATH python src/bin/train.py\n",
+    "beside the script": 'export PYTHONPATH="$(dirname $0)/../../src/data":$PYTHONPATH\n',
+    "beside the script, without links": (
+        'HERE="$( cd "$( dirname "${BASH_SOURCE[0]}" )" >/dev/null 2>&1 && pwd )"\nPYTHONPATH=$HERE/../../src/data\n'
+    ),
+    "from where the script goes": "cd $(dirname $0)/../..\nexport PYTHONPATH=`pwd`/src/data\n",
+    "where it was not set yet": "PYTHONPATH=src/data${PYTHONPATH:+:$PYTHONPATH}\n",
+    "by git": "export PYTHONPATH=$(git rev-parse --show-toplevel)/src/data\n",
+    "over two lines": "PYTHONPATH=\\\nsrc/data python train.py\n",
+    "beside what is not known": "PYTHONPATH=$KALDI/python:/opt/lib:'src/data'\n",
+}
+
+
+@pytest.mark.parametrize("text", _SPOKEN.values(), ids=_SPOKEN)
+def test_directories_that_a_shell_script_names(tree: Path, text: str) -> None:
+    write(tree, src__bin__train="from data import Loader\n", src__data__data="class Loader: ...\n", src__data__init="")
+    speak(tree, "egs/one/path.sh", text)
+    found = projects(["src/bin/train.py"])
+
+    assert together(found) == [{"src/bin/train.py", "src/data/data.py"}]
+    assert dict(part(found, "src/bin/train.py").local)["data"] == part(found, "src/data/data.py").name
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("README.md", "Call `PYTHONPATH=lib/models python tools/train.py`.", id="code in a README"),
+        pytest.param(
+            "README", "    cd repository\n    export PYTHONPATH=$PYTHONPATH:`pwd`/lib/models", id="after a clone"
+        ),
+        pytest.param("Makefile", "export PYTHONPATH := $(CURDIR)/lib/models\n", id="a makefile"),
+        pytest.param("job.slurm", "#SBATCH -n 1\nPYTHONPATH=lib/models srun python tools/train.py", id="a cluster"),
+    ],
+)
+def test_directories_that_other_files_name(tree: Path, name: str, text: str) -> None:
+    write(tree, tools__train="import net.deep\n", lib__models__net__deep="")
+    speak(tree, name, text)
+
+    assert together(projects(["tools/train.py"])) == [{"tools/train.py", "lib/models/net/deep.py"}]
+
+
+_UNSPOKEN = {
+    "a comment": "# export PYTHONPATH=lib\n",
+    "a variable that is not set": "PYTHONPATH=$LIB\n",
+    "a variable that is set twice": "LIB=lib\nLIB=other\nPYTHONPATH=$LIB\n",
+    "a command": "PYTHONPATH=$(find . -name lib)\n",
+    "another variable": "MY_PYTHONPATH=lib\nLD_LIBRARY_PATH=lib\n",
+    "outside of the project": "PYTHONPATH=../lib:/lib\n",
+    "only from elsewhere": "PYTHONPATH=tools/lib\n",
+}
+
+
+@pytest.mark.parametrize("text", _UNSPOKEN.values(), ids=_UNSPOKEN)
+def test_directories_that_no_shell_script_names_for_sure(tree: Path, text: str) -> None:
+    write(tree, tools__train="import net\n", lib__net="", other__net="")
+    write(tree.parent, lib__net="")
+    speak(tree, "run.sh", text)
+
+    assert together(projects(["tools/train.py"])) == [{"tools/train.py"}]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param(["PYTHONPATH=a", "PYTHONPATH=b"], id="two scripts name two"),
+        pytest.param(["PYTHONPATH=a python train.py\nPYTHONPATH=b:a python test.py"], id="two commands name two first"),
+    ],
+)
+def test_what_leads_elsewhere_by_each_setting_leads_nowhere(tree: Path, texts: list[str]) -> None:
+    write(tree, tools__train="from net import Net\n", a__net="class Net: ...\n", b__net="class Net: ...\n")
+    for number, text in enumerate(texts):
+        speak(tree, f"run{number}.sh", text)
+
+    assert together(projects(["tools/train.py"])) == [{"tools/train.py"}]
+
+
+def test_the_first_directory_of_a_setting_counts(tree: Path) -> None:
+    write(tree, tools__train="from net import Net\n", a__net="class Net: ...\n", b__net="class Net: ...\n")
+    speak(tree, "run.sh", "PYTHONPATH=b:a\nPYTHONPATH=b")
+
+    assert together(projects(["tools/train.py"])) == [{"tools/train.py", "b/net.py"}]
+
+
+@pytest.mark.parametrize(
+    ("code", "other"),
+    [
+        pytest.param("from utils import read", "tools/utils.py", id="what lies beside the script"),
+        pytest.param("from common import read", "common.py", id="what lies above it and has that name"),
+        pytest.param("from stars import read", "stars/__init__.py", id="what may have it by a star import"),
+        pytest.param("import stars.more", "stars/more.py", id="a module of a package above it"),
+        pytest.param(
+            "import sys; sys.path.append('own')\nfrom added import read", "tools/own/added.py", id="what it adds"
+        ),
+    ],
+)
+def test_what_is_found_anyhow_comes_before_what_a_shell_script_names(tree: Path, code: str, other: str) -> None:
+    write(tree, tools__train=f"{code}\n", tools__utils="", common="read = 1\n", stars__init="from .more import *\n")
+    write(tree, stars__more="", tools__own__added="")
+    write(tree, lib__utils="read = 1\n", lib__common="read = 1\n", lib__stars="read = 1\n", lib__added="read = 1\n")
+    speak(tree, "run.sh", "PYTHONPATH=lib\n")
+
+    assert other in together(projects(["tools/train.py"]))[0]
+    assert not any(each.startswith("lib") for each in together(projects(["tools/train.py"]))[0])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("from net import Other", id="it lacks what is imported"),
+        pytest.param("import net.deep", id="it is no package"),
+        pytest.param("import queue", id="the standard library has the name"),
+        pytest.param("import numpy", id="a library is known by the name"),
+    ],
+)
+def test_a_module_of_that_name_is_not_what_is_imported(tree: Path, code: str) -> None:
+    write(tree, tools__train=f"{code}\n", lib__net="class Net: ...\n", lib__queue="x = 1\n", lib__numpy="x = 1\n")
+    speak(tree, "run.sh", "PYTHONPATH=lib\n")
+
+    assert together(projects(["tools/train.py"])) == [{"tools/train.py"}]
+
+
+def test_a_module_that_only_a_shell_script_makes_known_may_be_asked_first(tree: Path) -> None:
+    write(tree, bin__train="from net import Net as N\n", lib__net="import rows\nclass Net: ...\n", lib__rows="")
+    speak(tree, "run.sh", "PYTHONPATH=lib\n")
+
+    one, other = projects(["bin/train.py", "lib/net.py"]), projects(["lib/net.py", "bin/train.py"])
+    assert one == other
+    assert together(one) == [{"bin/train.py", "lib/net.py", "lib/rows.py"}]
+    assert not part(one, "lib/net.py").is_entry
+
+
 @pytest.mark.parametrize(
     ("text", "module"),
     [

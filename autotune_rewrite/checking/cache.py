@@ -24,6 +24,7 @@ from platformdirs import user_cache_path
 
 from autotune_rewrite import __version__
 from autotune_rewrite.project.configuration import FILES
+from autotune_rewrite.project.shell_paths import may_speak
 from autotune_rewrite.project.target import LOCKS, PATTERNS, SPEAKING, read_in
 
 if TYPE_CHECKING:
@@ -234,7 +235,8 @@ def _above(top: str) -> Iterator[str]:
 
 def _may_be_read(name: str) -> bool:
     is_command = "." not in name  # if its first line names Python
-    return is_command or name.endswith(_READ) or name.startswith(_SPEAKING) or name in _ALL_BESIDE
+    speaks = name.startswith(_SPEAKING) or may_speak(name)
+    return is_command or speaks or name.endswith(_READ) or name in _ALL_BESIDE
 
 
 def _below(top: str) -> Iterator[str]:
