@@ -10,8 +10,8 @@ from codemods.dataflow.names import words
 from codemods.editing.splitting import split
 from codemods.editing.values import AddArgument, Replace
 from codemods.facts.data.array_obstacles import (
-    is_read_as_float64,
     makes_floats,
+    read_as,
     why_copied_alike,
     why_no_call,
     why_not_of_array,
@@ -234,12 +234,12 @@ for i in range(100):
         if reason is not None:
             return self._left(conversion, reason)
         handed_on, holes = _handed_on(conversion)
-        if conversion.form is Form.LEGACY:
+        joined, format_ = f"{numpy}({{data}})", read_as(conversion, items)
+        if format_ is not None:
+            named = conversion.script.spelled(module, f"numpy.{format_}", module.statement(call)) or f'"{format_}"'
+            joined = f"{numpy}({{data}}, dtype={named})"
+        if conversion.form is Form.LEGACY and conversion.format != format_:
             handed_on = f", dtype={torch}.{conversion.format}"
-        joined = f"{numpy}({{data}})"
-        if is_read_as_float64(conversion, items):
-            float64 = conversion.script.spelled(module, "numpy.float64", module.statement(call)) or '"float64"'
-            joined = f"{numpy}({{data}}, dtype={float64})"
         template = f"{torch}.as_tensor({joined}{handed_on})" if handed_on else f"{torch}.from_numpy({joined})"
         return self.rewrites(module, call, _ELEMENTS, Replace(module, call, template, holes))
 

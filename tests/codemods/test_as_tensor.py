@@ -161,6 +161,14 @@ FORMS = {
         "    x = torch.tensor([np.array(eval('[1, 2, 2**60]')), np.zeros(3)], dtype=torch.float)\n",
         "    x = torch.as_tensor(np.array([np.array(eval('[1, 2, 2**60]')), np.zeros(3)], dtype=np.float64), dtype=torch.float)\n",
     ),
+    "a list of arrays of unknown format, of whole numbers": (
+        "    x = torch.tensor([np.array(eval('[1, 2, 2**60 + 1]')), np.ones(3)], dtype=torch.long)\n",
+        "    x = torch.as_tensor(np.array([np.array(eval('[1, 2, 2**60 + 1]')), np.ones(3)], dtype=np.int64), dtype=torch.long)\n",
+    ),
+    "the legacy constructor of such a list of whole numbers": (
+        "    x = torch.LongTensor([np.array(eval('[1, 2, 2**60 + 1]'))])\n",
+        "    x = torch.from_numpy(np.array([np.array(eval('[1, 2, 2**60 + 1]'))], dtype=np.int64))\n",
+    ),
     "the legacy constructor of such a list": (
         "    x = torch.FloatTensor([np.array(eval('[1, 2, 2**60]'))])\n",
         "    x = torch.as_tensor(np.array([np.array(eval('[1, 2, 2**60]'))], dtype=np.float64), dtype=torch.float32)\n",
@@ -432,8 +440,12 @@ LEFT = {
         "    x = torch.tensor([np.zeros(3, dtype=np.int64)], dtype=torch.int32)\n",
         "numbers of int64 may be rounded otherwise on the way to int32",
     ),
-    "a list of arrays of unknown format for integers": (
-        "    x = torch.LongTensor([np.array(load(i)), np.zeros(3)])\n",
+    "a list of arrays of unknown format for integers of half the size": (
+        "    x = torch.IntTensor([np.array(load(i)), np.zeros(3)])\n",
+        "the number format of the list's arrays is not known",
+    ),
+    "a list of arrays of unknown format for whatever they are": (
+        "    x = torch.tensor([np.array(load(i)), np.array(load(i))])\n",
         "the number format of the list's arrays is not known",
     ),
     "a list of arrays of unknown format that is rounded to another one": (

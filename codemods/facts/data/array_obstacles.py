@@ -142,7 +142,7 @@ def _shared(conversion: Conversion, array: Array) -> Reason:
 def why_not_of_list(conversion: Conversion, items: Array) -> Reason | None:
     """Why the tensor of a list of arrays is not made of one array."""
     wanted, is_legacy = conversion.arguments, conversion.form is Form.LEGACY
-    is_converted = is_read_as_float64(conversion, items) or _is_cast_after(conversion)
+    is_converted = read_as(conversion, items) is not None or _is_cast_after(conversion)
     if items.format is None and not is_converted:
         return Reason("unknown-array", "the number format of the list's arrays is not known")
     if "requires_grad" in wanted:
@@ -159,9 +159,15 @@ def why_not_of_list(conversion: Conversion, items: Array) -> Reason | None:
     return None
 
 
-def is_read_as_float64(conversion: Conversion, items: Array) -> bool:
-    """Whether a list's arrays, of whatever format, are joined in float64 first: so torch reads them one by one."""
-    return items.format not in _NARROW and _format_of_list(conversion) in {"float32", "float64"}
+def read_as(conversion: Conversion, items: Array) -> str | None:
+    """The format in which a list's arrays, of whatever format, are joined first: so torch reads them one by one.
+
+    What is no whole number of 64 bits torch refuses, or cuts as NumPy does.
+    """
+    given = _format_of_list(conversion)
+    if items.format not in _NARROW and given in {"float32", "float64"}:
+        return "float64"
+    return given if items.format is None and given == "int64" else None
 
 
 def makes_floats(conversion: Conversion) -> bool:
