@@ -1226,6 +1226,28 @@ class Wavelets(torch.nn.Module):
 for i in range(9):
     Wavelets()
 """,
+    "the layers of a model": """\
+class Wavelets(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        for n in range(9):
+            self.register_buffer(str(n), torch.tensor(np.ones(n)))
+Wavelets()
+""",
+    "the layers of a model, by a method": """\
+class Tower(torch.nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.layers = self.make(sizes)
+    def make(self, sizes):
+        layers = torch.nn.ModuleList()
+        for n, m in zip(sizes, sizes[1:]):
+            layer = torch.nn.Linear(n, m)
+            layer.weight.data = torch.tensor(np.random.normal(0, 1, (m, n)).astype(np.float32))
+            layers.append(layer)
+        return layers
+Tower([3, 4, 5])
+""",
     "a data set": """\
 class Own(Dataset):
     def __init__(self):
@@ -1255,17 +1277,44 @@ for n in range(9):
     check_rewrites(AsTensor, HEAD + code, HEAD + code.replace("torch.tensor", "torch.as_tensor"))
 
 
-def test_a_loop_in_what_makes_a_layer_repeats() -> None:
-    code = """\
-
-class Wavelets(torch.nn.Module):
+REPEATED = {
+    "in what makes a data set, of its files": """\
+class Own(Dataset):
+    def __init__(self, names):
+        self.items = []
+        for name in names:
+            self.items.append(torch.tensor(np.random.randn(9)))
+Own("abc")
+""",
+    "in a function that the forward calls, too": """\
+class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        for n in range(9):
-            self.register_buffer(str(n), torch.tensor(np.ones(n)))
-Wavelets()
-"""
-    check_rewrites(AsTensor, HEAD + code, HEAD + code.replace("torch.tensor", "torch.as_tensor"))
+        self.fill()
+    def fill(self):
+        self.rows = [torch.tensor(np.ones(n)) for n in range(9)]
+    def forward(self, x):
+        self.fill()
+        return x
+Net()
+""",
+    "in a function that is called elsewhere, too": """\
+def tables():
+    return [torch.tensor(np.ones(n)) for n in range(9)]
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = tables()
+Net()
+tables()
+""",
+}
+
+
+@pytest.mark.parametrize("code", REPEATED.values(), ids=REPEATED)
+def test_a_loop_repeats(code: str) -> None:
+    code = HEAD + "\n" + code
+    check_rewrites(AsTensor, code, code.replace("torch.tensor", "torch.as_tensor"))
 
 
 def test_lines_stay_wrapped_as_they_are() -> None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import FUNCTIONS, lasting
 from codemods.dataflow.values import External, instance
 from codemods.facts.data.number_likes import makes_items
-from codemods.facts.loops import around, repeats
+from codemods.facts.loops import around, module_of, repeats
 from codemods.library.kinds import Kind, kind
 from codemods.library.tensors import LEGACY_FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -120,16 +120,34 @@ def _is_repeated(flow: Flow, loaders: Iterable[Loader], module: Module, call: as
 
 
 def _is_looped(flow: Flow, module: Module, call: ast.Call) -> bool:
-    """Whether a loop runs the call; one that makes layers or data sets runs what they keep a few times at most."""
-    return any(repeats(above, below) for above, below in around(flow, module, call, set(_constructors(flow))))
+    """Whether a loop runs the call; one that makes layers or data sets runs what they keep a few times at most.
+
+    One over the layers of a model has few passes, where the model is made.
+    """
+    loops = (above for above, below in around(flow, module, call, set(_constructors(flow))) if repeats(above, below))
+    return any(not _only_makes_models(flow, module_of(flow, each).function(each)) for each in loops)
+
+
+def _only_makes_models(flow: Flow, function: Callee | None, seen: frozenset[Callee] = frozenset()) -> bool:
+    """Whether the function only runs while models of the project are made: ``self.create_mlp(sizes)``."""
+    if function is None or function in seen:
+        return False
+    if _constructors(flow).get(function) is Kind.MODEL:
+        return True
+    makers = {module_of(flow, each).function(each) for each in flow.callers(function)}
+    is_seen = bool(makers) and not flow.escapes(function)
+    return is_seen and all(_only_makes_models(flow, each, seen | {function}) for each in makers)
 
 
 @lasting
-def _constructors(flow: Flow) -> tuple[Callee, ...]:
-    """The functions that make the project's models and data sets."""
-    classes = (each for module in flow.modules for each in module.nodes(ast.ClassDef))
-    kept = (each for each in classes if kind(flow, instance(each)) in {Kind.MODEL, Kind.DATASET})
-    return tuple(filter(None, (flow.defines(each, "__init__") for each in kept)))
+def _constructors(flow: Flow) -> Mapping[Callee, Kind]:
+    """The functions that make the project's models and data sets, and which of these they make."""
+    found: dict[Callee, Kind] = {}
+    for class_ in (each for module in flow.modules for each in module.nodes(ast.ClassDef)):
+        made, sort = flow.defines(class_, "__init__"), kind(flow, instance(class_))
+        if made is not None and sort in {Kind.MODEL, Kind.DATASET}:
+            found[made] = sort
+    return found
 
 
 def _is_large(arrays: Arrays, module: Module, data: ast.expr, form: Form) -> bool:
