@@ -296,6 +296,39 @@ def test_it_is_made_without_a_copy(before: str, after: str) -> None:
     check_rewrites(AsTensor, HEAD + LOOP + before, HEAD + LOOP + after)
 
 
+LOOKED_UP = """\
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(9, 3)
+        self.linear = torch.nn.Linear(3, 1)
+
+    def features(self, rows, dev):
+        x = self.embed(torch.LongTensor(rows).to(dev))
+        return x + torch.arange(rows.shape[1], device=dev)[:, None]
+
+    def forward(self, rows, labels, scale):
+        x = self.features(rows, rows.device)
+        y = self.embed(torch.LongTensor(labels))
+        return self.linear(x * y * torch.FloatTensor(scale))
+
+
+net = Net()
+for rows, labels, scale in input():
+    net(np.array(rows), np.array(labels), np.array(scale))
+"""
+
+
+def test_indices_that_an_embedding_is_asked_for_are_no_size() -> None:
+    before = f"{HEAD}\n{LOOKED_UP}"
+    after = before
+    for name in ("rows", "labels"):
+        after = after.replace(f"torch.LongTensor({name})", f"torch.as_tensor({name}, dtype=torch.int64)")
+
+    check_rewrites(AsTensor, before, after)
+    assert [site.message for site in run(AsTensor, after).sites] == [may_be_size("scale")]
+
+
 def may_be_size(data: str, number_format: str = "float32") -> str:
     return (
         f"'{data}' may be a single integer, of which the legacy constructor makes a size:"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 import pytest
 from probe import script
 
-from codemods.facts.data.overwriting import is_read_as_made
+from codemods.facts.data.overwriting import is_looked_up, is_read_as_made
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
 
 HEAD = "import torch\nfrom torch import nn\n\n\ndef run(n, log):\n"
 READ = {
@@ -31,10 +36,15 @@ WRITTEN = {
 
 
 def is_read(body: str) -> bool:
-    made = script(HEAD + body + "\n")
-    calls = [each for each in made.module.nodes(ast.Call) if ast.unparse(each.func) == "torch.FloatTensor"]
-    (call,) = calls
-    return is_read_as_made(made.flow, made.module, call)
+    return is_read_as_made(*made_in(HEAD + body))
+
+
+def made_in(text: str) -> tuple[Flow, Module, ast.Call]:
+    """The values of a script, its module, and its one call of a legacy constructor."""
+    made = script(text + "\n")
+    legacy = {"torch.FloatTensor", "torch.LongTensor"}
+    (call,) = [each for each in made.module.nodes(ast.Call) if ast.unparse(each.func) in legacy]
+    return made.flow, made.module, call
 
 
 @pytest.mark.parametrize("body", READ.values(), ids=READ)
@@ -45,3 +55,24 @@ def test_what_is_read_as_it_was_made(body: str) -> None:
 @pytest.mark.parametrize("body", WRITTEN.values(), ids=WRITTEN)
 def test_what_is_written_first(body: str) -> None:
     assert not is_read(body)
+
+
+EMBEDDING = "embed = nn.Embedding(9, 3)\nother = nn.Linear(9, 3)\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("    return embed(torch.LongTensor(n).to(log.device))", True, id="at once"),
+        pytest.param("    x = torch.LongTensor(n).cuda()\n    return embed(x)", True, id="by its name"),
+        pytest.param("    x = torch.LongTensor(n)\n    x.random_(9)\n    return embed(x)", False, id="written before"),
+        pytest.param("    return embed(torch.LongTensor(n).random_(9))", False, id="written at once"),
+        pytest.param("    return other(torch.LongTensor(n))", False, id="by another layer"),
+        pytest.param("    return log(torch.LongTensor(n))", False, id="by what is not known"),
+        pytest.param("    return (embed if log else other)(torch.LongTensor(n))", False, id="perhaps by another layer"),
+        pytest.param("    return nn.functional.embedding(torch.LongTensor(n), log)", True, id="in a given table"),
+        pytest.param("    return nn.functional.embedding(log, torch.LongTensor(n))", False, id="it is the table"),
+    ],
+)
+def test_what_an_embedding_is_asked_for(body: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    assert is_looked_up(*made_in(HEAD.replace("\n\n\n", "\n\n" + EMBEDDING + "\n\n", 1) + body)) is expected

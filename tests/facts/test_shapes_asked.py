@@ -54,6 +54,22 @@ def test_a_name_of_a_module_may_be_given_something_else_at_any_time() -> None:
         pytest.param("n = other[x, 0]\n    use(x)", False, id="it is the index"),
         pytest.param("n = other and x[0]\n    use(x)", False, id="perhaps not computed"),
         pytest.param("x[0] = 1\n    x = other\n    use(x)", False, id="of what the name held before"),
+        pytest.param("n = x.shape[1]\n    use(x)", True, id="one of its sizes is asked for"),
+        pytest.param("n = x[-1]\n    use(x)", True, id="its last item is taken"),
+        pytest.param("n = len(x)\n    use(x)", True, id="its length is asked for"),
+        pytest.param("n = x.shape\n    use(x)", False, id="a single number has an empty shape"),
+        pytest.param("n = x.shape[:2], len(other)\n    use(x)", False, id="a part of an empty shape is empty"),
+        pytest.param("n = use(x)\n    return n * x.shape[1]", True, id="below, as it always is"),
+        pytest.param("use(x)\n    if other:\n        n = x.shape[1]", False, id="below, under a condition"),
+        pytest.param("use(x)\n    if other:\n        return\n    n = x[0]", False, id="below a return"),
+        pytest.param("use(x)\n    assert other\n    n = x[0]", False, id="below what may fail on purpose"),
+        pytest.param("use(x)\n    x = other\n    n = x[0]", False, id="below, of what the name holds then"),
+        pytest.param("if other:\n        use(x)\n    n = x[0]", False, id="below, outside of its suite"),
+        pytest.param(
+            "try:\n        use(x)\n        n = x[0]\n    except IndexError:\n        pass",
+            False,
+            id="below, and caught",
+        ),
     ],
 )
 def test_whether_parts_of_it_are_taken(body: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself

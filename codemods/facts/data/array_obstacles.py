@@ -9,7 +9,7 @@ from codemods.facts.data.aliasing import is_alone, is_copied, is_stacked
 from codemods.facts.data.array_axes import has_axis_of_its_own
 from codemods.facts.data.array_sources import format_of
 from codemods.facts.data.conversions import Form
-from codemods.facts.data.overwriting import is_read_as_made
+from codemods.facts.data.overwriting import is_looked_up, is_read_as_made
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.loops import place as place_of
 from codemods.facts.reason import HERE, Reason, at
@@ -86,7 +86,8 @@ def why_not_of_legacy(conversion: Conversion, array: Array) -> Reason | None:
         return None
     if has_axis_of_its_own(conversion.script.loaders, conversion.module, conversion.data):
         return None
-    if array.is_read and is_read_as_made(conversion.script.flow, conversion.module, conversion.call):
+    flow, module, call = conversion.script.flow, conversion.module, conversion.call
+    if is_looked_up(flow, module, call) or (array.is_read and is_read_as_made(flow, module, call)):
         return None  # a size would leave there what was in the memory before
     data = ast.unparse(conversion.data)
     shown = f"'{data}'" if len(data) <= _LONG else "what it is given"

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import last_name
-from codemods.dataflow.values import library_names
+from codemods.dataflow.values import External, Made, library_names
 from codemods.facts.reaching import is_seen_elsewhere, reaching
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ _HANDED_ON = frozenset(
 )
 """Methods that hand on what a tensor holds."""
 _PARAMETER = "torch.nn.Parameter"
+_EMBEDDINGS = frozenset({"torch.nn.Embedding", "torch.nn.functional.embedding"})
 
 
 def is_read_as_made(flow: Flow, module: Module, call: ast.Call) -> bool:
@@ -26,15 +27,9 @@ def is_read_as_made(flow: Flow, module: Module, call: ast.Call) -> bool:
     ``x = torch.FloatTensor(n)`` has whatever was in its memory where ``n`` is a size, and ``x.normal_()`` below, or
     ``x[i] = y``, writes to it then.
     """
-    node: ast.AST = call
-    while True:
-        method = module.parent(node)
-        following = module.parent(method) if isinstance(method, ast.Attribute) else None
-        if not isinstance(method, ast.Attribute) or not isinstance(following, ast.Call) or following.func is not method:
-            break
-        if method.attr not in _HANDED_ON:
-            return False
-        node = following
+    node = _handed_on(module, call)
+    if node is None:
+        return False
     above = module.parent(node)
     while isinstance(above, (ast.Tuple, ast.List, ast.Dict)):
         above = module.parent(above)
@@ -46,6 +41,40 @@ def is_read_as_made(flow: Flow, module: Module, call: ast.Call) -> bool:
             reads = reaching(scope).readers(value)
             return not is_seen_elsewhere(module, target) and not any(_is_written(flow, module, each) for each in reads)
     return False
+
+
+def is_looked_up(flow: Flow, module: Module, call: ast.Call) -> bool:
+    """Whether an embedding is asked for what a tensor of indices holds: ``embed(torch.LongTensor(a).to(device))``.
+
+    What is in the memory of a tensor that is made of a size is no index.
+    """
+    node = _handed_on(module, call)
+    above = module.parent(node) if node is not None else None
+    if isinstance(above, ast.Assign) and is_read_as_made(flow, module, call):
+        scope = module.function(call) or module.tree
+        return any(_is_index(flow, module, each) for each in reaching(scope).readers(above.value))
+    return node is not None and _is_index(flow, module, node)
+
+
+def _is_index(flow: Flow, module: Module, node: ast.expr) -> bool:
+    above = module.parent(node)
+    if not isinstance(above, ast.Call) or above.args[:1] != [node]:
+        return False
+    layers = flow.values(above.func)
+    return bool(layers) and all(isinstance(each, (Made, External)) and each.name in _EMBEDDINGS for each in layers)
+
+
+def _handed_on(module: Module, call: ast.Call) -> ast.Call | None:
+    """The last of the methods that are called on the tensor one after another; None where one does not hand it on."""
+    node = call
+    while True:
+        method = module.parent(node)
+        following = module.parent(method) if isinstance(method, ast.Attribute) else None
+        if not isinstance(method, ast.Attribute) or not isinstance(following, ast.Call) or following.func is not method:
+            return node
+        if method.attr not in _HANDED_ON:
+            return None
+        node = following
 
 
 def _is_written(flow: Flow, module: Module, read: ast.Name) -> bool:

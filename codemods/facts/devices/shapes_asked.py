@@ -10,12 +10,13 @@ from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.facts.reaching import targets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from codemods.dataflow.source import Module
 
 _ASKED = frozenset({"shape", "size", "dim", "ndim"})
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+_LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Assert)
 _AT_TIMES = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.comprehension, ast.ListComp, ast.GeneratorExp)
 
 
@@ -28,11 +29,12 @@ def has_shape(module: Module, name: ast.Name) -> bool:
 
 
 def has_axis(module: Module, name: ast.Name) -> bool:
-    """Whether a part of what the name holds is taken or set, in a statement that always runs before this one, or in it.
+    """Whether a part of what the name holds is taken or set, in a statement that runs whenever this one does, or in it.
 
-    A single number of NumPy's has none: ``a[0]`` and ``a[:, :3]`` fail for it.
+    A single number of NumPy's has none: ``a[0]``, ``a[:, :3]``, ``a.shape[1]`` and ``len(a)`` fail for it.
     """
-    return any(_is_taken_apart(module, each) for each in _read_before(module, name))
+    reads = itertools.chain(_read_before(module, name), _read_after(module, name))
+    return any(_is_taken_apart(module, each) for each in reads)
 
 
 def _read_before(module: Module, name: ast.Name) -> Iterator[ast.Name]:
@@ -40,8 +42,33 @@ def _read_before(module: Module, name: ast.Name) -> Iterator[ast.Name]:
     function = module.function(name)
     if function is None or isinstance(function, ast.Lambda):
         return
-    bindings = targets(function)
-    for statement in _before(module, name):
+    yield from _reads(module, name, _before(module, name))
+
+
+def _read_after(module: Module, name: ast.Name) -> Iterator[ast.Name]:
+    """The reads of the same thing by the same name that surely run after this one, in its suite."""
+    function = module.function(name)
+    is_caught = any(isinstance(each, ast.Try) for each in module.ancestors(name))
+    if function is None or isinstance(function, ast.Lambda) or is_caught:
+        return
+    yield from _reads(module, name, _after(module, name))
+
+
+def _after(module: Module, node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements behind a node's own in its suite, to the first that may leave it."""
+    statement, behind = module.statement(node), False
+    for each in module.suite(statement):
+        if behind:
+            yield each
+            if any(isinstance(part, _LEAVING) for part in walk(each)):
+                return
+        behind = behind or each is statement
+
+
+def _reads(module: Module, name: ast.Name, statements: Iterable[ast.AST]) -> Iterator[ast.Name]:
+    """The reads of the same thing by the same name in simple statements, where they run whenever these do."""
+    bindings = targets(module.function(name) or module.tree)
+    for statement in statements:
         if isinstance(statement, _SIMPLE):
             names = (each for each in walk(statement) if isinstance(each, ast.Name) and each.id == name.id)
             yield from (each for each in names if bindings.are_bound_alike(name, each) and _always_runs(module, each))
@@ -67,16 +94,22 @@ def _is_asked(module: Module, name: ast.Name) -> bool:
 
 
 def _is_taken_apart(module: Module, name: ast.Name) -> bool:
-    """``x[0]``, ``x[:, :3]``."""
-    taken = module.parent(name)
-    if not isinstance(taken, ast.Subscript) or taken.value is not name:
+    """``x[0]``, ``x[:, :3]``, ``x.shape[1]``, ``len(x)``."""
+    taken, part = module.parent(name), name
+    if isinstance(taken, ast.Call):
+        return isinstance(taken.func, ast.Name) and taken.func.id == "len" and taken.args == [name]
+    if isinstance(taken, ast.Attribute) and taken.attr == "shape":
+        taken, part = module.parent(taken), taken
+    if not isinstance(taken, ast.Subscript) or taken.value is not part:
         return False
     parts = taken.slice.elts if isinstance(taken.slice, ast.Tuple) else [taken.slice]
-    return any(isinstance(each, ast.Slice) or _is_number(each) for each in parts)
+    return any(_is_number(each) or (part is name and isinstance(each, ast.Slice)) for each in parts)
 
 
 def _is_number(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) is int
+    """``1``, ``-1``."""
+    number = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+    return isinstance(number, ast.Constant) and type(number.value) is int
 
 
 def _always_runs(module: Module, name: ast.Name) -> bool:
