@@ -207,6 +207,9 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "Keep `loss.item()`, or print that.",
         "inner-gradient": "A gradient is asked for of what the model computes on the way, of which a compiled model "
         "has no graph.",
+        "input-gradient": "A loop asks for gradients of what the model is given alone, as attacks of adversarial "
+        "training do. A compiled backward computes those of all weights with them. Call `model.requires_grad_(False)` "
+        "before the loop, and `model.requires_grad_()` after it: then it computes no more than is asked for.",
         "needs-gradients": "The code needs gradients itself.",
         "retained-graph": "A backward keeps the graph of the model, and another one may not have kept it. A backward "
         "that is compiled without keeping it refuses to keep it later.",

@@ -56,16 +56,18 @@ class Compile(Codemod):
 
     When it is left:
         Second derivatives go through the model (gradient penalty), or gradients are asked for of what it computes on
-        the way. Its ``forward`` replaces the data of a tensor (``u.data = new``), and it is called again before the
-        backward. It is recurrent, branches on the values of tensors, selects by masks (``x[x > 0]``, ``nonzero()``),
-        multiplies what may be sparse, prints, counts or makes parameters in ``forward``, changes data there by an
-        assignment (``weight.data *= mask``), synchronizes its batch norms over processes, takes images of any size, is
-        traced or scripted, given to another process, or wrapped in ``DataParallel``; where an ``if`` wraps it, it is
-        compiled on the other side. What it is given has a size that each iteration draws at random. It is trained
-        through other methods than its call. Hooks are added to it later. It stays on the CPU, or its device is not
-        known. The script sets ``cudnn.deterministic`` without ``torch.use_deterministic_algorithms(True)``: Inductor
-        times kernels that round differently, and may choose others in the next run. Where it does so under an option
-        that is off by default, the model is compiled without that option. The script compiles already.
+        the way. A loop in each iteration asks for gradients of its input alone (adversarial attacks), where a compiled
+        backward computes those of all weights, too. Its ``forward`` replaces the data of a tensor (``u.data = new``),
+        and it is called again before the backward. It is recurrent, branches on the values of tensors, selects by masks
+        (``x[x > 0]``, ``nonzero()``), multiplies what may be sparse, prints, counts or makes parameters in ``forward``,
+        changes data there by an assignment (``weight.data *= mask``), synchronizes its batch norms over processes,
+        takes images of any size, is traced or scripted, given to another process, or wrapped in ``DataParallel``; where
+        an ``if`` wraps it, it is compiled on the other side. What it is given has a size that each iteration draws at
+        random. It is trained through other methods than its call. Hooks are added to it later. It stays on the CPU, or
+        its device is not known. The script sets ``cudnn.deterministic`` without
+        ``torch.use_deterministic_algorithms(True)``: Inductor times kernels that round differently, and may choose
+        others in the next run. Where it does so under an option that is off by default, the model is compiled without
+        that option. The script compiles already.
 
         A CUDA graph computes each iteration in the same memory, so that with ``--compile-mode reduce-overhead`` more is
         left: gradients are added up, filled with zeros instead of dropped, or kept; what the model returns is kept
@@ -98,10 +100,10 @@ class Compile(Codemod):
     causes = words(
         """
         called-again captured compiles-nothing data-parallel data-replaced determinism done-already double-backward
-        dynamic-shapes framework gradients-added gradients-read graph-break inductor-fault inner-gradient late-hook
-        left-with-another made-in-loop never-pays-back no-cuda no-name not-called nothing-to-gain other-process
-        outputs-kept own-method recurrent-model results-apart retained-graph size-not-fixed torchscript unknown-device
-        unknown-model unseen-replay
+        dynamic-shapes framework gradients-added gradients-read graph-break inductor-fault inner-gradient input-gradient
+        late-hook left-with-another made-in-loop never-pays-back no-cuda no-name not-called nothing-to-gain
+        other-process outputs-kept own-method recurrent-model results-apart retained-graph size-not-fixed torchscript
+        unknown-device unknown-model unseen-replay
         """
     )
     tolerance = 1e-3  # kernels with TF32 may be chosen

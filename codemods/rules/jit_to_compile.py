@@ -56,10 +56,10 @@ class JitToCompile(Codemod):
     causes = words(
         """
         called-again captured compiles-nothing data-parallel data-replaced determinism done-already double-backward
-        dynamic-shapes framework gradients-added gradients-read graph-break inductor-fault inner-gradient late-hook
-        left-with-another made-in-loop never-pays-back no-cuda no-name not-called nothing-to-gain other-process
-        outputs-kept own-method recurrent-model results-apart retained-graph script-decides size-not-fixed torchscript
-        unknown-arguments unknown-device unknown-model unseen-replay
+        dynamic-shapes framework gradients-added gradients-read graph-break inductor-fault inner-gradient input-gradient
+        late-hook left-with-another made-in-loop never-pays-back no-cuda no-name not-called nothing-to-gain
+        other-process outputs-kept own-method recurrent-model results-apart retained-graph script-decides size-not-fixed
+        torchscript unknown-arguments unknown-device unknown-model unseen-replay
         """
     )
     tolerance = 1e-3

@@ -2292,3 +2292,32 @@ def test_it_is_said_that_inputs_which_grow_compile_once_more() -> None:
 
     assert site.rewrites
     assert site.message.endswith(f"; where its input grows (line {code.count(chr(10)) - 1}), it is compiled once more")
+
+
+ATTACKING = """\
+def attack(net, x):
+    {before}for _ in range(10):
+        x.requires_grad_()
+        (grad,) = torch.autograd.grad(net(x).sum(), x)
+        x = x.detach() + 0.01 * grad.sign()
+    {after}return x.detach()
+
+
+"""
+ATTACKED = TRAINING.replace("    model(x)", "    x = attack(model, x)\n    model(x)")
+
+
+def test_an_attack_asks_for_no_gradients_of_weights() -> None:
+    code = HEAD + ATTACKING.format(before="", after="") + "model = Net().to(device)\n" + ATTACKED
+    because = (
+        "a loop in each iteration asks for gradients of what model is given alone (line 21), where a compiled backward "
+        "computes those of all weights, too: model.requires_grad_(False) before that loop, and model.requires_grad_() "
+        "after it"
+    )
+    check_leaves(Compile, code, because)
+
+
+def test_compiling_where_an_attack_switches_gradients_of_weights_off() -> None:
+    switches = {"before": "net.requires_grad_(False)\n    ", "after": "net.requires_grad_()\n    "}
+    head = HEAD + ATTACKING.format(**switches) + "model = Net().to(device)\n"
+    check_rewrites(Compile, head + ATTACKED, head + WHERE_CUDA + ATTACKED)

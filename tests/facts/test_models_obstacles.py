@@ -57,6 +57,13 @@ def why(**parts: str) -> str | None:
         pytest.param({"base": "torch.jit.ScriptModule"}, "torchscript", id="a class of TorchScript"),
         pytest.param({"backward": "create_graph=True"}, "double-backward", id="differentiated twice"),
         pytest.param({"backward": "None, True, True"}, "double-backward", id="differentiated twice, by position"),
+        pytest.param(
+            {
+                "after": "    for _ in range(3):\n        x.requires_grad_()\n        torch.autograd.grad(model(x).sum(), x)"
+            },
+            "input-gradient",
+            id="a loop asks for gradients of its input alone",
+        ),
         pytest.param({"method": "def __call__(self, x):\n        return x"}, "own-method", id="a call of its own"),
         pytest.param({"after": "torch.jit.trace(model, x)"}, "torchscript", id="traced afterwards"),
         pytest.param({"after": "mp.Process(target=f, args=(model,))"}, "other-process", id="another process"),

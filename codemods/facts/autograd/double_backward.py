@@ -27,6 +27,9 @@ _NO_GRAPH = frozenset({"torch.no_grad", "torch.inference_mode"})
 _POSITIONS = {"torch.autograd.grad": 4, "torch.autograd.backward": 3}
 _POSITION_OF_METHOD = 2
 """Where ``create_graph`` stands among the arguments."""
+_INPUTS = {"torch.autograd.grad": 1, "torch.autograd.backward": 5}
+_INPUTS_OF_METHOD = 3
+"""Where ``inputs`` stands."""
 _META_LEARNING = ("higher.", "learn2learn.", "torchmeta.", "torchopt.", "betty.")
 
 
@@ -172,8 +175,14 @@ def _outputs_and_inputs(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], lis
     """What a call differentiates, and with respect to what."""
     is_function = bool(library_names(flow.values(call.func)) & _POSITIONS.keys())
     if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and not is_function:
-        return [call.func.value], []
-    return _argument(call, 0, "outputs") or _argument(call, 0, "tensors"), _argument(call, 1, "inputs")
+        return [call.func.value], asked_for(flow, call)
+    return _argument(call, 0, "outputs") or _argument(call, 0, "tensors"), asked_for(flow, call)
+
+
+def asked_for(flow: Flow, call: ast.Call) -> list[ast.expr]:
+    """What a call that computes gradients says that they are asked for of; nothing where it is all that have some."""
+    names = library_names(flow.values(call.func)) & _POSITIONS.keys()
+    return _argument(call, min((_INPUTS[each] for each in names), default=_INPUTS_OF_METHOD), "inputs")
 
 
 def _differentiated(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], list[ast.expr]] | None:
@@ -181,11 +190,7 @@ def _differentiated(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], list[as
     names = library_names(flow.values(call.func))
     if any(name.startswith((*_TRANSFORMS, *_META_LEARNING)) for name in names):
         return list(call.args), []
-    if not keeps_graph(flow, call):
-        return None
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and "torch.autograd.backward" not in names:
-        return [call.func.value], []
-    return _argument(call, 0, "outputs"), _argument(call, 1, "inputs")
+    return _outputs_and_inputs(flow, call) if keeps_graph(flow, call) else None
 
 
 def _argument(call: ast.Call, position: int, name: str) -> list[ast.expr]:

@@ -11,6 +11,7 @@ from codemods.dataflow.source import FUNCTIONS, lasting, walk
 from codemods.dataflow.values import Made, Method, library_names
 from codemods.facts.autograd.apart_results import differentiated_apart
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
+from codemods.facts.autograd.input_gradients import of_inputs_alone
 from codemods.facts.autograd.retained import retained_at_times
 from codemods.facts.data.padding import pads_to_the_longest
 from codemods.facts.devices.cuda_use import capture, located, no_cuda, unknown_device
@@ -199,6 +200,18 @@ def _differentiated_inside(script: Script, trained: TrainedModel) -> Reason | No
     return Reason("inner-gradient", text, (located(script, inside),))
 
 
+def _differentiated_by_inputs(script: Script, trained: TrainedModel) -> Reason | None:
+    found = of_inputs_alone(script, trained.model.value)
+    if found is None:
+        return None
+    name = trained.name
+    text = (
+        f"a loop in each iteration asks for gradients of what {name} is given alone ({HERE}), where a compiled backward"
+    )
+    remedy = f"{name}.requires_grad_(False) before that loop, and {name}.requires_grad_() after it"
+    return Reason("input-gradient", f"{text} computes those of all weights, too:", (located(script, found),), remedy)
+
+
 def _retained(script: Script, trained: TrainedModel) -> Reason | None:
     kept = retained_at_times(script.flow, script.modules, script.iterations, trained.model.value, script.may_run)
     if kept is None:
@@ -331,6 +344,7 @@ OBSTACLES = (
     Obstacle(_scripted),
     Obstacle(_differentiated_twice, reference="pytorch/pytorch 91469"),
     Obstacle(_differentiated_inside),
+    Obstacle(_differentiated_by_inputs),
     Obstacle(_retained),
     Obstacle(_differentiated_apart, reference="pytorch/pytorch 91542, 118739"),
     Obstacle(_replacing_data),

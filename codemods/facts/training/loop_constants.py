@@ -109,7 +109,7 @@ def _assignments(
             yield each
 
 
-def _asks_for_gradients(flow: Flow, node: ast.AST) -> bool:
+def asks_for_gradients(flow: Flow, node: ast.AST) -> bool:
     """``requires_grad=True``, ``x.requires_grad = True``, ``x.requires_grad_()``, ``nn.Parameter(x)``."""
     match node:
         case ast.keyword("requires_grad", ast.Constant(value)):
@@ -286,7 +286,7 @@ class _Reader:
             text = f"'{name.id}', of which it is made, is written to ({HERE})"
             return Reason("may-be-written", text, (at(self._module, statement),))
         reached = Reach(self._flow).code(self._module, [statement])
-        if any(_asks_for_gradients(self._flow, each) for _, code in reached for each in walk(code)):
+        if any(asks_for_gradients(self._flow, each) for _, code in reached for each in walk(code)):
             text = "gradients are asked for of it, and would be added up from one iteration to the next"
             return Reason("other-result", text)
         for module, code in Reach(self._flow).code(self._module, [self._loop]):
