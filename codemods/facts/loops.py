@@ -9,7 +9,7 @@ from codemods.dataflow.imports import computed_imports
 from codemods.dataflow.names import decorators
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
-from codemods.dataflow.values import External, Instance, Unknown, class_of, library_names
+from codemods.dataflow.values import Class, External, Function, Instance, Unknown, class_of, library_names
 from codemods.facts.reason import at
 from codemods.library.processes import starts_training
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Decorators that pass a call's arguments on as they are.
 _SAME_ARGUMENTS = frozenset({"no_grad", "inference_mode"})
+_BY_NAME = ("eval", "globals")
+_EVAL, _GLOBALS = (f"builtins.{each}" for each in _BY_NAME)
 REPEATING = (*LOOPS, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 """Loops, and expressions that are loops."""
 
@@ -192,6 +194,8 @@ def _needs(flow: Flow, function: Callee, modules: Collection[Module]) -> list[se
     if unseen and module_of(flow, function) in unseen:
         return []
     owner = flow.owner(function)
+    if not _named_unseen(flow).isdisjoint({function, owner}):
+        return []
     is_decorated = any(each not in _SAME_ARGUMENTS for each in decorators(function))
     is_called_unseen = is_decorated or (owner is not None and _may_be_hook(flow, owner, function.name))
     groups = [] if is_called_unseen else [list(places_that_run(flow, function))]
@@ -211,6 +215,35 @@ def _used_unseen(flow: Flow) -> frozenset[Module]:
         if any(isinstance(each, Unknown) for each in flow.values(call))
         for found in flow.loaded_by_name(module)
     )
+
+
+@lasting
+def _named_unseen(flow: Flow) -> frozenset[ast.AST]:
+    """The functions, and the classes with their bases, that a name may stand for which a script computes and calls."""
+    found: set[ast.AST] = set()
+    for module in flow.modules:
+        if _calls_computed_name(flow, module):
+            for each in flow.defined_in(module.name) or ():
+                if isinstance(each, Class) and isinstance(each.site, ast.ClassDef):
+                    found.update(flow.project_bases(each.site))
+                elif isinstance(each, Function) and each.site is not None:
+                    found.add(each.site)
+    return frozenset(found)
+
+
+def _calls_computed_name(flow: Flow, module: Module) -> bool:
+    """``eval(args.model)(…)``, ``globals()[args.model](…)``: something of the module's, by a name that is computed."""
+    for call in module.nodes(ast.Call) if any(f"{each}(" in module.text for each in _BY_NAME) else ():
+        match call.func:
+            case ast.Call(function, [name, *_]) if library_names(flow.values(function)) == {_EVAL}:
+                pass
+            case ast.Subscript(ast.Call(function, []), name) if library_names(flow.values(function)) == {_GLOBALS}:
+                pass
+            case _:
+                continue
+        if not isinstance(name, ast.Constant):
+            return True
+    return False
 
 
 def _may_be_hook(flow: Flow, class_: ast.ClassDef, name: str) -> bool:

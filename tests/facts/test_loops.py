@@ -157,6 +157,45 @@ def test_whether_code_of_another_module_may_run(other: str, expected: bool) -> N
     assert may_run(known.flow, known.module, module, node) is expected
 
 
+@pytest.mark.parametrize(
+    ("train", "expected"),
+    [
+        pytest.param("net = eval(name)(4)\n", True, id="eval"),
+        pytest.param("net = globals()[name](4)\n", True, id="the names of the module"),
+        pytest.param("net = eval('Other')(4)\n", False, id="a name that is written out"),
+        pytest.param("net = globals()['Other'](4)\n", False, id="a name of the module that is written out"),
+        pytest.param("sizes = eval(name)\n", False, id="what it stands for is not called"),
+        pytest.param("def eval(n):\n    return print\neval(name)(4)\n", False, id="a function of that name"),
+        pytest.param("table = globals()\n", False, id="nothing is taken out of the names"),
+    ],
+)
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param("class Net:\n    def f(self):\n        MARK\n", id="a method"),
+        pytest.param("class Net:\n    def __init__(self):\n        MARK\n", id="a constructor"),
+        pytest.param(
+            "class Base:\n    def __init__(self):\n        self.g()\n    def g(self):\n        MARK\n"
+            "class Net(Base):\n    def __init__(self):\n        super().__init__()\n",
+            id="a method of a base",
+        ),
+        pytest.param("def Net():\n    MARK\n", id="a function"),
+        pytest.param("def Net():\n    g()\ndef g():\n    MARK\n", id="what it calls"),
+    ],
+)
+def test_what_a_computed_name_may_stand_for_may_run(train: str, other: str, *, expected: bool) -> None:
+    known, module, node = mark(f"import sys\nfrom other import Net\nname = sys.argv[1]\n{train}", other=other)
+
+    assert may_run(known.flow, known.module, module, node) is expected
+
+
+def test_a_computed_name_stands_for_nothing_that_its_module_does_not_name() -> None:
+    other = "class Net:\n    pass\nclass Old:\n    def f(self):\n        MARK\n"
+    known, module, node = mark("import sys\nfrom other import Net\neval(sys.argv[1])(4)\n", other=other)
+
+    assert may_run(known.flow, known.module, module, node) is False
+
+
 def test_where_a_function_runs() -> None:
     known = script("def f():\n    pass\nf()\nif c:\n    f()\n")
     function = known.module.tree.body[0]
