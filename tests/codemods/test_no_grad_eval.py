@@ -3600,6 +3600,15 @@ def test_what_is_written_elsewhere_needs_no_graph(writes: str) -> None:
     assert "    with torch.no_grad():\n" in result.after
 
 
+def test_layers_that_one_call_puts_into_each_other_are_followed() -> None:
+    made = "net, student = nn.Linear(4, 4), nn.Linear(8, 3)\n"
+    code = WRITTEN_INTO.replace(made, f"{made}for _ in range(3):\n    net = nn.Sequential(net, nn.Flatten())\n")
+    code = code.replace("WRITES\n", "    d = []\n    d.append(net(z))\n")
+    assert code.count("nn.Flatten()") == 1
+
+    assert "    with torch.no_grad():\n        d.append(net(z))\n" in run(NoGradEval, code).after
+
+
 def test_the_caller_sees_what_is_written_into_a_view_of_a_parameter() -> None:
     code = """\
         def evaluate(x):

@@ -272,11 +272,17 @@ class _Walk(ForwardAnalysis[_Leads]):
             given = arguments_of(call) if hands_on else []
         return _Leads(self._all_of(given) | {call}, self._all_of(given))
 
-    def _hands_on(self, layer: Value) -> bool:
-        """Whether a layer may return what it is given, or a view of it; several in sequence do where all of them do."""
+    def _hands_on(self, layer: Value, around: frozenset[Value] = frozenset()) -> bool:
+        """Whether a layer may return what it is given, or a view of it; several in sequence do where all of them do.
+
+        One call makes sequences that stand in each other, as ``self.net = nn.Sequential(self.net, layer)`` does: what
+        another layer does decides there.
+        """
+        if layer in around:
+            return True
         if isinstance(layer, Made) and layer.name == "torch.nn.Sequential" and isinstance(layer.site, ast.Call):
-            layers = arguments_of(layer.site)
-            return all(any(self._hands_on(value) for value in self._flow.values(each)) for each in layers)
+            inside, layers = around | {layer}, arguments_of(layer.site)
+            return all(any(self._hands_on(value, inside) for value in self._flow.values(each)) for each in layers)
         return isinstance(layer, (External, Made)) and layer.name in _HANDING_ON
 
     def _of_function(self, function: Callee, call: ast.Call, receiver: list[ast.expr]) -> _Leads:
