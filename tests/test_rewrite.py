@@ -445,15 +445,18 @@ def test_a_rule_that_cannot_follow_a_module_leaves_that_one_alone(monkeypatch: p
 
     def raise_(self: AddTwo, script: Script) -> Iterator[Finding]:
         yield from find(self, script)
-        if script.module.path == "data.py":
+        if script.module.path != "train.py":
             raise RecursionError
 
     monkeypatch.setattr(AddTwo, "find", raise_)
     settings = Settings(frozenset({"add-two", "add-three"}), Promise.TRAINING)
     texts = [Text(f"{name}.py", "one()\n", settings, name) for name in ("train", "data")]
-    train, data = rewrite_project(texts, rounds=((AddTwo, AddThree),))
+    texts.append(Text("empty/__init__.py", "", settings, "empty"))
+    train, data, empty = rewrite_project(texts, rounds=((AddTwo, AddThree),))
     assert isinstance(train, Rewrite)
     assert isinstance(data, Rewrite)
+    assert isinstance(empty, Rewrite)
+    assert empty.sites == ()
     assert [(each.rule, each.code) for each in train.sites] == [("add-two", ""), ("add-three", "overlapping-change")]
     assert [(each.rule, each.line, each.code) for each in data.sites] == [
         ("add-two", 1, "too-deep"),

@@ -282,6 +282,8 @@ class _Work:
         assert settings is not None  # noqa: S101 - for mypy: only such modules get here
         found: list[Finding] = []
         script = self._known(text, modules)
+        if not script.module.tree.body:
+            return script, found  # nothing that a reason could point at, either
         for rule in (each(settings.choices) for each in rules):
             sites = _sites(rule, script)
             found += [rule.left(script.module, script.module.tree.body[0], _NOT_FOLLOWED)] if sites is None else sites
