@@ -11,7 +11,7 @@ from codemods.dataflow.placement import dominates
 from codemods.editing.imports import can_import
 from codemods.editing.values import AddElse, Import, Insert
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
-from codemods.facts.devices.cudnn import is_switched_on, optional, why_decided
+from codemods.facts.devices.cudnn import convolves, is_switched_on, optional, why_decided
 from codemods.facts.leads import frames, runs, sites_here
 from codemods.facts.models.image_sizes import why_size_varies
 from codemods.facts.reason import Reason
@@ -117,7 +117,7 @@ for images, labels in loader:
         found = [
             (each, site)
             for each in script.models
-            if each.has_convolution and each.value.site is not None
+            if each.value.site is not None and convolves(script, each)
             for site in sites_here(script, each.value.site)
         ]
         if found:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 import pytest
 from probe import script
 
-from codemods.facts.devices.cudnn import is_switched_on, optional, why_decided
+from codemods.facts.devices.cudnn import convolves, is_switched_on, optional, why_decided
 from codemods.facts.reason import HERE
 
 HEAD = "import torch\nfrom torch.backends import cudnn\n"
@@ -108,3 +109,68 @@ def test_a_flag_that_only_an_option_sets_is_not_switched_on() -> None:
     assert not is_switched_on(script(HEAD + OPTIONS + "if args.strict:\n    cudnn.benchmark = True\n"))
     assert is_switched_on(script(HEAD + OPTIONS + "if not args.strict:\n    cudnn.benchmark = True\n"))
     assert is_switched_on(script(HEAD + "if torch.cuda.is_available():\n    cudnn.benchmark = True\n"))
+
+
+WRAPPING_ITSELF = """\
+from torch import nn
+
+class Base(nn.Module):
+    def fit(self, images):
+        model = nn.DataParallel(self)
+        for x in images:
+            model(x).sum().backward()
+
+class Dense(Base):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.layer(x)
+
+class Convolved(Base):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Conv2d(3, 8, 3)
+
+    def forward(self, x):
+        return self.layer(x)
+
+class Deeper(Convolved):
+    pass
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "is_found"),
+    [
+        pytest.param("Dense().fit(images)\n", False, id="no convolution is in what is made"),
+        pytest.param("Convolved().fit(images)\n", True, id="one is in what is made"),
+        pytest.param("Deeper().fit(images)\n", True, id="its base has one"),
+        pytest.param("(Dense() if small else Convolved()).fit(images)\n", True, id="it may be either"),
+        pytest.param("", True, id="nothing is made"),
+        pytest.param("def fit(model):\n    model.fit(images)\nfit(Dense())\n", False, id="through a function"),
+    ],
+)
+def test_convolutions_of_a_base_class_are_those_of_what_is_made_of_it(rest: str, *, is_found: bool) -> None:
+    known = script(HEAD + WRAPPING_ITSELF + rest)
+    wrapped = [each for each in known.models if each.value.name == "torch.nn.DataParallel"]
+
+    assert [convolves(known, each) for each in wrapped] == [is_found]
+
+
+def test_what_another_script_makes_of_a_base_class_has_no_say() -> None:
+    other = "from net import Convolved\nConvolved().fit(images)\n"
+    known = script("from net import Dense\nDense().fit(images)\n", net=HEAD + WRAPPING_ITSELF, other=other)
+    alone = replace(known, modules=tuple(each for each in known.modules if each.path != "other.py"))
+    (wrapped,) = (each for each in known.models if each.value.name == "torch.nn.DataParallel")
+
+    assert (convolves(known, wrapped), convolves(alone, wrapped)) == (True, False)
+
+
+def test_a_model_that_is_not_wrapped_has_its_own_convolutions() -> None:
+    known = script(HEAD + WRAPPING_ITSELF + "dense, convolved = Dense(), Convolved()\n")
+    plain = {each.value.name: convolves(known, each) for each in known.models if each.value.name[0] in "DC"}
+
+    assert plain == {"Dense": False, "Convolved": True}

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import assigned
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import External, Unknown
+from codemods.dataflow.values import External, Instance, Unknown
 from codemods.facts.devices.devices import branches, for_cuda
-from codemods.facts.loops import module_of
+from codemods.facts.loops import makings, module_of
+from codemods.facts.models.layers import Model
+from codemods.facts.models.placement import unwrapped
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.unreached import never_runs
 from codemods.facts.workers.arguments import by_default
@@ -21,10 +23,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
     from codemods.facts.devices.devices import Branch
     from codemods.facts.script import Script
 
 _SEEDING = re.compile(r"seed|determin|reproduc", re.IGNORECASE)
+
+
+def convolves(script: Script, model: Model) -> bool:
+    """Whether a convolution is known to be in the model.
+
+    Where a base class wraps ``self``, it is looked for in the objects that the script makes of it and of its
+    subclasses: there may be convolutions in others, of which it makes none.
+    """
+    inside = list(unwrapped(script.flow, model.value))
+    made = [each for value in inside if value.site is None for each in _objects(script, value)]
+    known = [Model(script.flow, each) for each in made] or [model]
+    return any(each.has_convolution for each in known)
+
+
+def _objects(script: Script, own: Value) -> Iterator[Value]:
+    """What ``self`` is: the objects that the script makes of its class, or of one that derives from it."""
+    for call in makings(script.flow, own.of.site) if isinstance(own, Instance) else ():
+        if module_of(script.flow, call) in script.modules:
+            yield from (each for each in script.flow.values(call) if isinstance(each, Instance) and each.site is call)
 
 
 def is_switched_on(script: Script) -> bool:
