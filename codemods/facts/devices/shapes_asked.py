@@ -95,7 +95,8 @@ def _is_asked(module: Module, name: ast.Name) -> bool:
 
 def _is_taken_apart(module: Module, name: ast.Name) -> bool:
     """``x[0]``, ``x[:, :3]``, ``x.shape[1]``, ``len(x)``."""
-    taken, part = module.parent(name), name
+    taken: ast.AST | None = module.parent(name)
+    part: ast.AST | None = name
     if isinstance(taken, ast.Call):
         return isinstance(taken.func, ast.Name) and taken.func.id == "len" and taken.args == [name]
     if isinstance(taken, ast.Attribute) and taken.attr == "shape":
