@@ -63,6 +63,7 @@ class DeviceCtor(Codemod):
         ``x[range(n), y]`` and ``x[np.arange(n), y]`` Python makes a tensor first: these become ``torch.arange``, too.
 
         ``torch.LongTensor(range(n)).to(device)`` becomes ``torch.arange(n, device=device)``: the same integers.
+        ``torch.LongTensor(n, 2).to(device)``, which nothing fills, becomes ``torch.empty`` with the device.
 
         ``Tensor(np.ones(shape))`` is filled in float64, cast and copied, where ``Tensor`` is
         ``torch.cuda.FloatTensor if cuda else torch.FloatTensor``. It becomes ``torch.ones(shape, device=x.device)``,

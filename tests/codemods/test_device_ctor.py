@@ -56,6 +56,17 @@ MADE_THERE = {
     ),
     "whole numbers up to a float": ("torch.arange(1, end=5.5).to(device)", "torch.arange(1, end=5.5, device=device)"),
     "integers up to a length": ("torch.arange(len(data)).to(device)", "torch.arange(len(data), device=device)"),
+    "not filled, as of old": (
+        "torch.LongTensor(8, 2).to(device)",
+        "torch.empty(8, 2, dtype=torch.int64, device=device)",
+    ),
+    "not filled, as of old, floats": ("torch.Tensor(x.size(0), 2).cuda()", 'torch.empty(x.size(0), 2, device="cuda")'),
+    "not filled, as of old, one size": ("torch.FloatTensor(8).to(x.device)", "torch.empty(8, device=x.device)"),
+    "not filled, as of old, a shape": ("torch.FloatTensor(x.size()).cuda()", 'torch.empty(x.size(), device="cuda")'),
+    "filled, as of old, after another step": (
+        "torch.FloatTensor(8).view(2, 4).fill_(1).cuda()",
+        'torch.empty(8, device="cuda").view(2, 4).fill_(1)',
+    ),
     "ones, as of old": ("torch.FloatTensor(8, 1).fill_(1).cuda()", 'torch.ones(8, 1, device="cuda")'),
     "zeros, as of old": ("torch.Tensor(x.size(0), 1).zero_().to(device)", "torch.zeros(x.size(0), 1, device=device)"),
     "of one size, as of old": (
@@ -323,13 +334,13 @@ LEFT = {
     "labels by chance": ("torch.randint(0, 10, (8,)).to(device)", RANDOM),
     "noise like what is on the host": ("torch.randn_like(data).to(device)", RANDOM),
     "filled by chance": ("torch.empty(8).uniform_(0, 1).to(device)", RANDOM),
+    "filled by chance, as of old, several sizes": ("torch.FloatTensor(8, 1).uniform_(-1, 1).cuda()", RANDOM),
     "filled by chance, as of old": ("torch.FloatTensor(8).normal_().cuda()", RANDOM),
     "filled, as of old, of what may be a list": ("torch.FloatTensor(input()).fill_(1).cuda()", AS_OF_OLD),
     "filled, as of old, of a list": ("torch.FloatTensor([8, 1]).zero_().to(device)", AS_OF_OLD),
     "filled, as of old, of a tuple": ("torch.FloatTensor((8, 1)).zero_().to(device)", AS_OF_OLD),
     "filled, as of old, of what is unpacked": ("torch.FloatTensor(*input()).zero_().to(device)", AS_OF_OLD),
     "filled, as of old, by a float that is cut": ("torch.LongTensor(8).fill_(0.5).to(device)", AS_OF_OLD),
-    "filled, as of old, after another step": ("torch.FloatTensor(8).view(2, 4).fill_(1).cuda()", AS_OF_OLD),
     "times what may be a tensor, by a method": (
         "torch.ones(8).mul(load(x)).to(device)",
         "whether 'load(x)' is a number is not known, and a tensor may be on the host",
@@ -492,6 +503,10 @@ SILENT = {
     "drawn like what is there": "    x = x.to(device)\n    y = torch.randn_like(x).to(device)\n",
     "drawn into what is like it": "    x = x.to(device)\n    y = torch.ones_like(x).data.normal_(0, 0.2).to(device)\n",
     "data of old": "    y = torch.FloatTensor([1, 2]).to(device)\n",
+    "what may be data, of old": "    y = torch.FloatTensor(input()).to(device)\n",
+    "a tuple, of old": "    y = torch.FloatTensor((8, 1)).to(device)\n",
+    "what is unpacked, of old": "    y = torch.FloatTensor(*input()).to(device)\n",
+    "of old, on the host": "    y = torch.FloatTensor(8, 1)\n",
     "it has a name on the host": "    y = torch.zeros(2)\n    print(y)\n    z = y.to(device)\n",
     "a function of the project": "    y = zeros(2).to(device)\n",
 }

@@ -7,6 +7,7 @@ import ast
 import pytest
 from probe import script
 
+from codemods.facts.devices.fillings import calls_of_chain
 from codemods.facts.devices.legacy_fills import LegacyFill, legacy_fill
 
 
@@ -54,7 +55,6 @@ def test_it_can_be_made_otherwise(code: str, function: str, number_format: str |
         pytest.param("torch.FloatTensor(2).fill_(value=1)", id="a value that is named"),
         pytest.param("torch.FloatTensor(2).fill_(*x)", id="a value that is unpacked"),
         pytest.param("torch.LongTensor(2).fill_(n)", id="what may be cut to an integer"),
-        pytest.param("torch.FloatTensor(2).normal_()", id="drawn numbers"),
     ],
 )
 def test_it_is_not_known_to_be_the_same(code: str) -> None:
@@ -100,8 +100,20 @@ def test_the_new_name_cannot_be_written() -> None:
     assert legacy_fill(known, "torch.FloatTensor", (filling, filling.func.value)) is None
 
 
-def test_nothing_fills_it() -> None:
-    known = script("import torch\nanswer = torch.FloatTensor(2, 3)\n")
-    maker = known.module.tree.body[-1].value  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    ("code", "number_format"),
+    [
+        pytest.param("torch.FloatTensor(2, 3)", None, id="several sizes"),
+        pytest.param("torch.LongTensor(2)", "torch.int64", id="one size, of another format"),
+        pytest.param("torch.FloatTensor(x.size())", None, id="a shape"),
+    ],
+)
+@pytest.mark.parametrize("after", ["", ".view(-1).fill_(1)"])
+def test_what_nothing_fills_at_once_is_empty(code: str, number_format: str | None, after: str) -> None:
+    known = script(f"import torch\nx = torch.zeros(2, 3)\nanswer = {code}{after}\n")
+    steps = tuple(calls_of_chain(known, known.module.tree.body[-1].value))  # type: ignore[attr-defined]
+    found = legacy_fill(known, ast.unparse(steps[-1].func), steps)
 
-    assert legacy_fill(known, "torch.FloatTensor", (maker,)) is None
+    assert found is not None
+    assert (found.call, found.function, found.value) == (steps[-1], "torch.empty", None)
+    assert found.number_format == number_format

@@ -496,7 +496,8 @@ def _is_about(script: Script, name: str, steps: tuple[ast.Call, ...]) -> bool:
     if number_fill(script, name, steps[-1]) is not None:
         return True
     if is_legacy(name):
-        return any(_method(each) in FILLING or call_draws(script.flow, each) for each in steps)
+        is_sized = legacy_fill(script, name, steps) is not None
+        return is_sized or any(_method(each) in FILLING or call_draws(script.flow, each) for each in steps)
     return fills(name) or counts(name) or spaces(name) or call_draws(script.flow, steps[-1])
 
 

@@ -1,7 +1,8 @@
 """What a legacy constructor makes whose elements are all given one value at once: ``torch.FloatTensor(8, 1).fill_(1)``.
 
 It takes no device. ``torch.ones(8, 1, device=device)`` is the same tensor, where what it is given surely is a size: of
-a list, or a tuple that is no ``torch.Size``, the legacy constructor makes a tensor with these elements.
+a list, or a tuple that is no ``torch.Size``, the legacy constructor makes a tensor with these elements. Where nothing
+gives them a value at once, it is ``torch.empty(8, 1, device=device)``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _BY_VALUE: Mapping[object, str] = {0: "torch.zeros", 1: "torch.ones"}
+_UNFILLED = "torch.empty"
 _SINGLE = "float32"
 
 
@@ -31,9 +33,9 @@ class LegacyFill:
     """How else the tensor is made."""
 
     call: ast.Call
-    """The call that fills it, of which the constructor is a part."""
+    """The call that fills it, of which the constructor is a part, or the constructor."""
     function: str
-    """How the script writes ``torch.zeros``, ``torch.ones`` or ``torch.full``."""
+    """How the script writes ``torch.zeros``, ``torch.ones``, ``torch.full`` or ``torch.empty``."""
     sizes: tuple[ast.expr, ...]
     is_shape: bool
     """Whether it is given one ``torch.Size``, and no numbers."""
@@ -52,18 +54,17 @@ def legacy_fill(script: Script, name: str, steps: Sequence[ast.Call]) -> LegacyF
         steps: The calls.
     """
     made = LEGACY_FORMATS.get(name.rpartition(".")[2])
-    maker, filling = steps[-1], steps[-2] if len(steps) > 1 else None
-    if made is None or filling is None or maker.keywords or script.default_format or script.default_device:
+    maker = steps[-1]
+    if made is None or maker.keywords or script.default_format or script.default_device:
         return None
-    if not isinstance(filling.func, ast.Attribute) or filling.func.value is not maker:
-        return None
-    value = _value(script, filling, made)
     is_shape = len(maker.args) == 1 and _is_shape(script, maker.args[0])
-    if value is None or not (is_shape or _are_sizes(script, maker.args)):
+    if not (is_shape or _are_sizes(script, maker.args)):
         return None
-    exact = (
-        _BY_VALUE.get(value.value) if isinstance(value, ast.Constant) and type(value.value) in {int, float} else None
-    )
+    filling = _filling(steps)
+    value = _value(script, filling, made) if filling is not None else None
+    if filling is not None and value is None:
+        return None
+    exact = _exact(value)
     is_said = made != _SINGLE or exact is None
     module = module_of(script.flow, maker)
     statement = module.statement(maker)
@@ -71,15 +72,30 @@ def legacy_fill(script: Script, name: str, steps: Sequence[ast.Call]) -> LegacyF
     number_format = script.spelled(module, f"torch.{made}", statement) if is_said else None
     if function is None or (is_said and number_format is None):
         return None
-    return LegacyFill(filling, function, tuple(maker.args), is_shape, None if exact else value, number_format)
+    given = None if exact else value
+    return LegacyFill(filling or maker, function, tuple(maker.args), is_shape, given, number_format)
+
+
+def _filling(steps: Sequence[ast.Call]) -> ast.Call | None:
+    """What gives all elements a value as soon as they are made."""
+    maker, next_one = steps[-1], steps[-2] if len(steps) > 1 else None
+    function = next_one.func if next_one is not None else None
+    is_filled = isinstance(function, ast.Attribute) and function.value is maker and function.attr in FILLING
+    return next_one if is_filled else None
+
+
+def _exact(value: ast.expr | None) -> str | None:
+    """What makes a tensor of that value in any number format; of none it is ``torch.empty``."""
+    if value is None:
+        return _UNFILLED
+    is_number = isinstance(value, ast.Constant) and type(value.value) in {int, float}
+    return _BY_VALUE.get(value.value) if isinstance(value, ast.Constant) and is_number else None
 
 
 def _value(script: Script, filling: ast.Call, made: str) -> ast.expr | None:
     """What all elements are given; None where that is not known, or may be cut to the number format."""
-    method, given = filling.func.attr, arguments_of(filling)  # type: ignore[attr-defined]
-    if method not in FILLING:
-        return None
-    if method == "zero_":
+    given = arguments_of(filling)
+    if filling.func.attr == "zero_":  # type: ignore[attr-defined]
         return None if given else ast.Constant(0)
     if len(filling.args) != 1 or filling.keywords or isinstance(given[0], ast.Starred):
         return None
