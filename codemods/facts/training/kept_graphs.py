@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.effects import COMPREHENSIONS
-from codemods.dataflow.names import bound_names, declared_outer, decorators
+from codemods.dataflow.names import bound_names, declared_outer, decorators, words
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
+from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
 from codemods.dataflow.values import (
     Choice,
     Container,
@@ -18,6 +19,7 @@ from codemods.dataflow.values import (
     Instance,
     Literal,
     Made,
+    Method,
     MovedTensor,
     Plain,
     Tensor,
@@ -26,26 +28,33 @@ from codemods.dataflow.values import (
 )
 from codemods.facts.autograd.carriers import may_carry
 from codemods.facts.autograd.double_backward import keeps_graph, retains, surely_retains
-from codemods.facts.loops import place
+from codemods.facts.loops import module_of, place
 from codemods.facts.reach import Reach, own, stores, switches_gradients_off
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.graph_obstacles import GraphObstacles
 from codemods.facts.training.iterations import EventKind, called_functions, is_backward
 from codemods.facts.training.loss_slices import LossSlices
 from codemods.facts.training.modes import is_models_method
+from codemods.facts.training.seen_tensors import changed_by
 from codemods.library.kinds import PARAMETER, kind
 from codemods.library.operators import Memory, operator
+from codemods.library.operators import function as torch_function
+from codemods.library.packages import is_known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from codemods.dataflow.source import Module
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
     from codemods.facts.script import Script
 
 _CODE = "graph-used"
 _RUN_TEXTS = frozenset({"builtins.exec", "builtins.eval", "builtins.getattr", "operator.methodcaller"})
 _NO_GRAPH = frozenset({"data", "detach", "grad", "detach_"})
+_OF_SEVERAL = words("broadcast_tensors meshgrid atleast_1d atleast_2d atleast_3d sparse_coo_tensor")
+"""Functions that see several tensors in another shape."""
+_SELECTS = frozenset({"builtins.min", "builtins.max"})
 _CACHED = "torch.nn.utils.parametrize.cached"
 """In its block the weights that are computed once are used in every iteration."""
 
@@ -83,26 +92,99 @@ def _why_decided(script: Script, call: ast.Call, argument: ast.keyword | None) -
 
 def _why_needed(script: Script, call: ast.Call) -> Reason | None:
     """Why something may use the graph after the backward; None where surely nothing does."""
-    loop = _loop(script.module, call)
-    if isinstance(loop, Reason):
-        return loop
+    passes = _passes(script, script.module, call, ())
+    if isinstance(passes, Reason):
+        return passes
+    return next(filter(None, (_why_needed_in(script, each, call) for each in passes)), None)
+
+
+def _why_needed_in(script: Script, run: _Pass, call: ast.Call) -> Reason | None:
+    """The same, of one loop that runs the backward."""
+    script, loop = script.seen_from(run.module, script.told), run.loop
     return (
         _why_later_backward(script, loop, call)
         or _why_called_unseen(script, loop)
         or _why_unseen(script, loop)
-        or _why_model_keeps(script, loop)
         or _why_changed(script, loop)
+        or _why_model_keeps(script, loop)
         or _why_from_before(script, loop)
         or _why_batches_carry(script)
-        or _why_used_later(script, loop, call)
+        or _why_used_later(script, run)
         or _why_looked_at(script)
     )
 
 
-def _loop(module: Module, call: ast.Call) -> ast.For | ast.While | Reason:
-    """The innermost loop around the call, in its function; or why it is not known what runs it again."""
-    below: ast.AST = call
-    for above in module.ancestors(call):
+@dataclass(frozen=True, eq=False)
+class _Pass:
+    """A loop that runs the backward once in each of its passes."""
+
+    module: Module
+    loop: ast.For | ast.While
+    functions: tuple[Callee, ...]
+    """Those that the loop calls on the way to it, each from this one place."""
+
+
+def _passes(script: Script, module: Module, node: ast.AST, inside: tuple[Callee, ...]) -> list[_Pass] | Reason:
+    """The innermost loops around what runs, in its function or around the calls of that; or why not all are known."""
+    loop, function = _loop(module, node), module.function(node)
+    if isinstance(loop, Reason):
+        return loop
+    if loop is not None:
+        return [_Pass(module, loop, _called_once(script, inside))]
+    calls = script.flow.callers(function) if isinstance(function, ast.FunctionDef) else ()
+    is_seen = isinstance(function, ast.FunctionDef) and _runs_as_called(script, function, calls)
+    if not calls or not is_seen or function is None or function in inside:
+        text = "the loop that runs it is in other code, which may use the graph again:"
+        return Reason(_CODE, text, remedy="take retain_graph away if nothing does")
+    found: list[_Pass] = []
+    for each in calls:
+        passes = _passes(script, module_of(script.flow, each), each, (*inside, function))
+        if isinstance(passes, Reason):
+            return passes
+        found += passes
+    return found
+
+
+def _called_once(script: Script, functions: Sequence[Callee]) -> tuple[Callee, ...]:
+    """The functions, from the last on, as long as each is called in one place."""
+    alone = itertools.takewhile(lambda each: len(script.flow.callers(each)) == 1, reversed(functions))
+    return tuple(alone)
+
+
+def _runs_as_called(script: Script, function: ast.FunctionDef, calls: Sequence[ast.Call]) -> bool:
+    """Whether the function runs where it is seen to be called, from its start to its end, and nowhere else."""
+    if any(all(each.site is not function for each in script.flow.values(call.func)) for call in calls):
+        return False  # ``map(step, batches)``
+    is_generator = any(True for _ in own(function, ast.Yield, ast.YieldFrom))
+    is_other = script.flow.escapes(function) or decorators(function) or is_generator
+    return not is_other and not any(_may_call(script, each, function) for each in _unknown_calls(script, function.name))
+
+
+def _unknown_calls(script: Script, name: str) -> Iterator[ast.Call]:
+    """The calls of a method of that name of what is not known."""
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            is_named = isinstance(call.func, ast.Attribute) and call.func.attr == name
+            if is_named and any(map(_is_unknown_method, script.flow.values(call.func))):
+                yield call
+
+
+def _is_unknown_method(value: Value) -> bool:
+    """Whether it is a method of what is not known, or of what a library made that is not known."""
+    owner = value.of if isinstance(value, Method) else None
+    is_opaque = isinstance(owner, Made) and not is_known(owner.name)
+    return isinstance(value, Unknown) or isinstance(owner, Unknown) or is_opaque
+
+
+def _may_call(script: Script, call: ast.Call, function: ast.FunctionDef) -> bool:
+    """Whether a call of a method of what is not known may be one of this function, which Python would take."""
+    return script.flow.owner(function) is not None and signature(function).bound().may_take(call)
+
+
+def _loop(module: Module, node: ast.AST) -> ast.For | ast.While | Reason | None:
+    """The innermost loop around what runs, in its function; or why it is not known how it runs again."""
+    below = node
+    for above in module.ancestors(node):
         if isinstance(above, FUNCTIONS):
             break
         if isinstance(above, COMPREHENSIONS):
@@ -110,8 +192,7 @@ def _loop(module: Module, call: ast.Call) -> ast.For | ast.While | Reason:
         if isinstance(above, (ast.For, ast.While)) and below in above.body:
             return above
         below = above
-    text = "the loop that runs it is in other code, which may use the graph again:"
-    return Reason(_CODE, text, remedy="take retain_graph away if nothing does")
+    return None
 
 
 def _why_later_backward(script: Script, loop: ast.For | ast.While, call: ast.Call) -> Reason | None:
@@ -119,10 +200,11 @@ def _why_later_backward(script: Script, loop: ast.For | ast.While, call: ast.Cal
     iteration = script.whole.iterations.of(loop, script.module)
     is_later = False
     for event in iteration.of(EventKind.BACKWARD, EventKind.GRADIENT):
-        if event.node is call:
+        if event.node is call and not is_later:
             is_later = True
         elif is_later and isinstance(event.node, ast.Call) and _differentiates(script, event.node):
-            if event.module is script.module and _are_apart(script, loop, call, event.node):
+            is_here = event.module is script.module and script.module.holds(call)
+            if is_here and _are_apart(script, loop, call, event.node):
                 continue
             text = f"another backward of the iteration may go through the graph ({HERE})"
             return Reason(_CODE, text, (at(event.module, event.node),))
@@ -226,25 +308,103 @@ def _kept(script: Script, module: Module, code: ast.AST) -> Iterator[ast.expr]:
             yield each
         if not isinstance(getattr(each, "ctx", None), ast.Load) or isinstance(module.parent(each), ast.Attribute):
             continue
-        if _is_size(script, module, each):
+        if _is_size(script, module, each) or _is_for_numpy(script, module, each):
             continue
-        if isinstance(each, ast.Name):
+        read = _receiver(script, module, each)
+        if isinstance(read, ast.Name):
             # The names of the iteration itself are followed as it runs.
-            is_other = own_names is not None and (each.id not in own_names or _is_shared(module, each))
+            is_other = own_names is not None and (read.id not in own_names or _is_shared(module, read))
+        elif isinstance(read, ast.Attribute) and read.attr not in _NO_GRAPH:
+            is_other = own_names is not None or read.attr in written
         else:
-            is_other = isinstance(each, ast.Attribute) and (own_names is not None or each.attr in written)
-        if is_other and any(_may_be_computed(script, value) for value in script.flow.values(each)):
-            yield each
+            continue
+        if is_other and (_is_computed(script, read) or _is_written(script, read)):
+            yield read
+
+
+def _is_computed(script: Script, read: ast.Name | ast.Attribute) -> bool:
+    """Whether what is read may have been computed of other tensors, and does not come from a file."""
+    computed = {each for each in script.flow.values(read) if _may_be_computed(script, each)}
+    if not computed or isinstance(read, ast.Name):
+        return bool(computed)
+    stores = [(where, each) for where in script.modules for each in where.attribute_stores.get(read.attr, ())]
+    statements = [where.parent(each) for where, each in stores]
+    given = [each.value for each in statements if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value]
+    saved = {value for each in given if _is_from_file(script, each) for value in script.flow.values(each)}
+    return not computed <= saved
+
+
+def _is_from_file(script: Script, node: ast.expr) -> bool:
+    """Whether it is an item of what was saved to a file: ``torch.load(path)["scale"]``."""
+    values = script.flow.values(node.value) if isinstance(node, ast.Subscript) else frozenset()
+    return bool(values) and all(isinstance(each, Made) and each.name == "torch.load" for each in values)
+
+
+def _is_written(script: Script, read: ast.expr) -> bool:
+    return not _written_with_graphs(script.flow).isdisjoint(script.flow.values(read))
+
+
+@lasting
+def _written_with_graphs(flow: Flow) -> frozenset[Value]:
+    """The tensors into which something with a graph may be written, by whatever name, anywhere in the project."""
+    found: set[Value] = set()
+    for module in flow.modules:
+        for node in module.nodes(ast.Subscript, ast.AugAssign, ast.Call):
+            changed = changed_by(node)
+            values = {each for each in flow.values(_whole(changed)) if isinstance(each, Tensor)} if changed else set()
+            if not values or any(switches_gradients_off(flow, each) for each in module.ancestors(node)):
+                continue
+            statement = module.statement(node)
+            given = arguments_of(node) if isinstance(node, ast.Call) else [getattr(statement, "value", None)]
+            if any(each is None or may_carry(flow, flow.values(each)) for each in given):
+                found |= values
+    return frozenset(found)
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """``x`` of ``x[0]`` and of ``x.view(-1)[0]``."""
+    while True:
+        match node:
+            case ast.Subscript(value):
+                node = value
+            case ast.Call(ast.Attribute(value, method)) if operator(method) is not None:
+                node = value
+            case _:
+                return node
+
+
+def _receiver(script: Script, module: Module, node: ast.expr) -> ast.expr:
+    """``x`` of ``x.reshape(n)``, as operators compute of their tensor, and no other object; else the node itself."""
+    call = module.parent(node)
+    if not isinstance(node, ast.Attribute) or not isinstance(call, ast.Call) or call.func is not node:
+        return node
+    is_other = called_functions(script.flow, call) or library_names(script.flow.values(node))
+    return node if is_other or operator(node.attr) is None else node.value
 
 
 def _is_size(script: Script, module: Module, node: ast.expr) -> bool:
     """Whether it says in which shape, format or place a tensor is seen: ``x.reshape(-1, size)``."""
     call = module.parent(node)
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or node not in call.args:
+    if not isinstance(call, ast.Call) or node not in call.args or called_functions(script.flow, call):
         return False
-    row = operator(call.func.attr)
-    is_method = not called_functions(script.flow, call) and not library_names(script.flow.values(call.func))
-    return is_method and row is not None and row.memory in {Memory.VIEW, Memory.EITHER}
+    names = library_names(script.flow.values(call.func))
+    if names:
+        is_operand = node is call.args[0] or not _OF_SEVERAL.isdisjoint(each.rpartition(".")[2] for each in names)
+        rows = [None] if is_operand else [torch_function(each) for each in names]
+    else:
+        rows = [operator(call.func.attr) if isinstance(call.func, ast.Attribute) else None]
+    return all(row is not None and row.memory in {Memory.VIEW, Memory.EITHER} for row in rows)
+
+
+def _is_for_numpy(script: Script, module: Module, node: ast.AST) -> bool:
+    """Whether NumPy is given it, of whose results none has a graph: ``np.random.randint(min(self.size, n))``."""
+    call = module.parent(node)
+    if not isinstance(call, ast.Call) or node not in call.args:
+        return False
+    names = library_names(script.flow.values(call.func))
+    if names and len(names) == len(script.flow.values(call.func)) and names <= _SELECTS:
+        return _is_for_numpy(script, module, call)
+    return bool(names) and all(each.startswith("numpy.") for each in names) and not called_functions(script.flow, call)
 
 
 def _is_of_object(script: Script, node: ast.Subscript | ast.BinOp) -> bool:
@@ -334,7 +494,9 @@ def _carried_on(script: Script, loop: ast.For | ast.While) -> frozenset[str]:
         set() if isinstance(loop, ast.While) else {each.id for each in walk(loop.target) if isinstance(each, ast.Name)}
     )
     changed = {each.id for each in roots if isinstance(each, ast.Name)} - target
-    return frozenset(
+    read = {each.id: flow.values(each) for each in own(loop, ast.Name) if isinstance(each.ctx, ast.Load)}
+    written = {name for name, values in read.items() if not _written_with_graphs(flow).isdisjoint(values)} - target
+    return frozenset(written) | frozenset(
         name
         for name in bound | changed
         if any(
@@ -379,21 +541,41 @@ def _why_changed(script: Script, loop: ast.stmt) -> Reason | None:
         for each in _changed(script, module, code):
             root = _root(each)
             is_own = isinstance(root, ast.Name) and (code is loop or root.id in given)
+            is_own = is_own or _is_made(script, each) or _is_counted(module, each)
             if not is_own:
                 text = f"'{module.code(each)}' is changed in place, and may keep a graph ({HERE})"
                 return Reason(_CODE, text, (at(module, each),))
     return None
 
 
+def _is_counted(module: Module, node: ast.expr) -> bool:
+    """Whether a number that is written out is added: what had no graph has none then."""
+    statement = module.parent(node)
+    return isinstance(statement, ast.AugAssign) and isinstance(statement.value, ast.Constant)
+
+
+def _is_made(script: Script, node: ast.expr) -> bool:
+    """Whether the tensor is in memory that was just made for it: ``x.new_empty(n)``, ``torch.zeros(n)``."""
+    if not isinstance(node, ast.Call) or called_functions(script.flow, node):
+        return False
+    names = library_names(script.flow.values(node.func))
+    if names:
+        rows = [torch_function(each) for each in names]
+    else:
+        rows = [operator(node.func.attr) if isinstance(node.func, ast.Attribute) else None]
+    return all(row is not None and row.memory is Memory.NEW for row in rows)
+
+
 def _is_updated(module: Module, name: ast.Name) -> bool:
     return isinstance(module.parent(name), ast.AugAssign)
 
 
-def _why_used_later(script: Script, loop: ast.For | ast.While, call: ast.Call) -> Reason | None:
+def _why_used_later(script: Script, run: _Pass) -> Reason | None:
     """Why another backward, outside of the iteration, may go through the graph."""
-    module, uses = script.module, script.whole.graph_uses
+    module, loop, uses = run.module, run.loop, script.whole.graph_uses
     events = script.whole.iterations.of(loop, module).events
-    inside = {event.node for event in events if event.frame is module.function(call)}
+    frames = {module.function(loop), *run.functions}
+    inside = {event.node for event in events if event.frame in frames}
     others = (
         (where, each)
         for where in script.modules
