@@ -175,7 +175,7 @@ class TorchSemantics:
         if isinstance(owner, Literal) and name == "format":
             return frozenset({Method(name, None, owner)})
         if isinstance(owner, (Plain, Literal, Function)):
-            return NOTHING if owner == NONE else PLAIN
+            return NOTHING if owner == NONE or _lacks(owner, name) else PLAIN
         if isinstance(owner, Method):
             if (owner.name, name) == ("batch_sampler", "sampler") and owner.of is not None:
                 return self._held(flow, owner.of, name) or frozenset({owner})  # the one that the loader was given
@@ -468,6 +468,12 @@ def _is_device_index(left: Values, right: Values) -> bool:
     """Whether ``left % right`` is the index of a GPU: ``rank % torch.cuda.device_count()``; of a tensor it is none."""
     counts = bool(right) and all(isinstance(each, Made) and each.name in _DEVICE_COUNTS for each in right)
     return counts and all(_may_be_rank(each) for each in left)
+
+
+def _lacks(owner: Value, name: str) -> bool:
+    """Whether it is a number, which has no such attribute: of ``loss = 0; loss += x`` tensors alone have a ``mean``."""
+    number = owner.value if isinstance(owner, Literal) else None
+    return isinstance(number, (bool, int, float)) and not hasattr(number, name)
 
 
 def _may_be_rank(value: Value) -> bool:

@@ -113,3 +113,22 @@ def test_attributes_of_tensors(attribute: str, expected: str) -> None:
     (found,) = answers(_START + f"answer = torch.ones(2).{attribute}")
 
     assert {each.partition(" ")[0] for each in found} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        case(
+            "a tensor is added to 0", "loss = 0\nfor x in loader:\n    loss += layer(x)\nanswer = loss.mean()", "tensor"
+        ),
+        case(
+            "0 has a real part, too",
+            "loss = 0\nfor x in loader:\n    loss += layer(x)\nanswer = loss.real",
+            "tensor",
+            "plain",
+        ),
+        case("texts are left alone", "text = 'a'\nanswer = text.mean()", "plain"),
+    ],
+)
+def test_numbers_lack_what_tensors_have(text: str, expected: set[str]) -> None:
+    assert answers(_START + text) == [expected]
