@@ -1066,6 +1066,16 @@ IN_FUNCTIONS = {
         "    losses = [*losses, trainer.step(x, y)]\n",
         "losses = [*",
     ),
+    "in a dictionary that a dictionary is made of": (
+        f"{STEP_FUNCTION}    numbers = {{'n': len(x)}}\n    numbers.update(dict(loss=loss.item()))\n"
+        "    return numbers\n\n\nlast = {}\nfor x, y in batches:\n    last.update(step(x, y))\n",
+        "last.update",
+    ),
+    "as an item of a dictionary": (
+        f"{STEP_FUNCTION}    numbers = {{}}\n    numbers['loss'] = float(loss)\n    return numbers\n\n\n"
+        "last = {}\nfor x, y in batches:\n    last.update(step(x, y))\n",
+        "last.update",
+    ),
 }
 
 PARTS = """\
@@ -1341,6 +1351,62 @@ def test_what_a_function_returns_in_each_iteration_is_left(code: str, call: str)
     check_leaves(DeferSync, HEAD + code, because)
 
 
+def test_what_one_function_returns_to_another_that_returns_it_is_left() -> None:
+    code = (
+        f"{STEP_FUNCTION}    return loss.item()\n\n\ndef update(x, y):\n    value = step(x, y)\n"
+        "    return {'loss': value}\n\n\nlast = {}\nfor x, y in batches:\n    last.update(update(x, y))\n"
+    )
+
+    check_leaves(DeferSync, HEAD + code, RETURNED.format("'update()'").format(line_of(code, "last.update")))
+
+
+@pytest.mark.parametrize(
+    ("uses", "because"),
+    [
+        pytest.param(
+            ["print(loss.item())"],
+            "print() is given its value in each iteration (line {}): do that every so many iterations",
+            id="printed",
+        ),
+        pytest.param(
+            ["value = loss.item()", "kept.append(value)"],
+            "append() keeps 'value' in each iteration (line {}): keep the tensor, detached, and make numbers of all of "
+            "them after the loop",
+            id="kept",
+        ),
+        pytest.param(
+            ["value = loss.item()"],
+            "its value is kept in 'value' in each iteration, and nothing reads that (line {}): remove it",
+            id="not read",
+        ),
+        pytest.param(
+            ["value = loss.item()", "if value > 1:\n        kept.append(1)"],
+            "the iteration goes on by 'value' (line {}): do that every so many iterations",
+            id="compared",
+        ),
+    ],
+)
+def test_what_a_function_of_each_iteration_uses_itself_is_left(uses: list[str], because: str) -> None:
+    lines = "".join(f"    {each}\n" for each in uses)
+    code = f"kept = []\n\n\n{STEP_FUNCTION}{lines}\n\nfor x, y in batches:\n    step(x, y)\n"
+
+    check_leaves(DeferSync, HEAD + code, because.format(line_of(code, uses[-1])))
+
+
+@pytest.mark.parametrize(
+    ("use", "calls"),
+    [
+        pytest.param("if len(kept) % 100 == 0:\n        print(loss.item())", "step(x, y)", id="read at times"),
+        pytest.param("if len(kept) > 3:\n        kept.append(loss.item())", "step(x, y)", id="read under a condition"),
+        pytest.param("kept.append(loss.item())", "if len(kept) % 100 == 0:\n        step(x, y)", id="called at times"),
+    ],
+)
+def test_what_a_function_does_not_read_in_each_iteration_is_not_mentioned(use: str, calls: str) -> None:
+    code = f"kept = []\n\n\n{STEP_FUNCTION}    {use}\n\n\nfor x, y in batches:\n    {calls}\n"
+
+    check_silent(DeferSync, HEAD + code)
+
+
 @pytest.mark.parametrize(
     ("uses", "because"),
     [
@@ -1379,17 +1445,10 @@ def test_what_a_function_returns_on_the_cpu_is_left_for_that() -> None:
 
 
 NOT_IN_LOOPS = {
-    "what it is added to stays in the function": (
-        f"{STEP_FUNCTION}    seen = [0.0]\n    seen.append(loss.item())\n    return out\n\n\n"
-        "for x, y in batches:\n    out = step(x, y)\n"
-    ),
     "the function is called once": f"{STEP_FUNCTION}    return loss.item()\n\n\nprint(step(*batches[0]))\n",
     "few iterations call it": (
         f"{STEP_FUNCTION}    return loss.item()\n\n\nfor i, (x, y) in enumerate(batches):\n    model(x.to(device))\n"
         "    if i % 100 == 0:\n        print(step(x, y))\n"
-    ),
-    "the number stays in the function": (
-        f"{STEP_FUNCTION}    value = loss.item()\n\n\nfor x, y in batches:\n    step(x, y)\n"
     ),
     "a loop of its own comes before": (
         "def count():\n    n = 0\n    for x, y in batches:\n        n = n + 1\n    return model(x.to(device)).sum().item()\n\n\n"

@@ -58,6 +58,17 @@ def found(line: str) -> list[str]:
         pytest.param("loss.detach().cpu().item()", ["loss.detach()"], id="by way of the host"),
         pytest.param("loss.to('cpu').item()", ["loss"], id="by way of the host, by its name"),
         pytest.param("float(loss.item())", ["loss", "loss"], id="twice"),
+        pytest.param(
+            "float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1))",
+            ["torch.nn.utils.clip_grad_norm_(model.parameters(), 1)"],
+            id="the norm of the gradients",
+        ),
+        pytest.param(
+            "(loss if len(x) else numbers['a'] * 2).item()",
+            ["loss if len(x) else numbers['a'] * 2"],
+            id="what may be a tensor",
+        ),
+        pytest.param("(numbers['a'] * 2).item()", [], id="no tensor"),
         pytest.param("x.sum().item()", [], id="of a tensor on the host"),
         pytest.param("(loss > 0).cpu().sum().item()", ["(loss > 0).cpu().sum()"], id="a count by way of the host"),
         pytest.param("float((loss > 0).cpu().sum())", ["(loss > 0).cpu().sum()"], id="as a float"),

@@ -16,6 +16,7 @@ from codemods.dataflow.values import (
     Literal,
     Made,
     MovedTensor,
+    Plain,
     SomeTensor,
     Unknown,
     leading_text,
@@ -35,11 +36,14 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
 
 _TO_NUMBERS = frozenset({"builtins.float", "builtins.int"})
 _ON_DEVICE = (SomeTensor, MovedTensor)
 _PERHAPS = (*_ON_DEVICE, Unknown, Choice)
 """What tensors are that are computed of others and of something that is not known, or that the user chooses."""
+_NORMS = frozenset({"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm"})
+"""Functions that return a tensor which they compute of gradients, and whose values do not say so."""
 _WITHOUT_ITEM = (Literal, Container)
 """What Python makes itself: of a tuple or a tensor, it is the tensor that has ``item()``."""
 _CHOOSING = (ast.If, ast.IfExp, ast.While, ast.Assert)
@@ -151,9 +155,13 @@ def _may_be_there(flow: Flow, node: ast.expr) -> bool:
 
 
 def _is_unknown(flow: Flow, node: ast.expr) -> bool:
-    """Whether what has ``item()`` may be a tensor; where it may be of a parameter, what a library makes is one, too."""
+    """Whether what has ``item()`` may be a tensor.
+
+    Where it may be of a parameter, what a library makes is one, too; where it may be a tensor, what is not known is.
+    """
     values = [each for each in flow.values(node) if not isinstance(each, _WITHOUT_ITEM)]
     may_be = (*_PERHAPS, Made) if any(map(is_of_parameters, values)) else _PERHAPS
+    may_be = (*may_be, Plain) if any(isinstance(each, _ON_DEVICE) for each in values) else may_be
     return bool(values) and all(isinstance(each, may_be) for each in values)
 
 
@@ -192,7 +200,7 @@ def is_on_device(flow: Flow, module: Module, node: ast.expr, *, or_number: bool 
     values = frozenset(
         each for each in without_none(flow.values(node)) if not (or_number and isinstance(each, _WITHOUT_ITEM))
     )
-    if values and all(isinstance(each, _ON_DEVICE) for each in values):
+    if values and all(isinstance(each, _ON_DEVICE) or _is_norm(each) for each in values):
         return True
     if not values or any(not isinstance(each, _PERHAPS) for each in values):
         return False
@@ -200,6 +208,10 @@ def is_on_device(flow: Flow, module: Module, node: ast.expr, *, or_number: bool 
         return True
     is_mixed = any(isinstance(each, _ON_DEVICE) for each in values)
     return is_mixed and content(flow, module, node) is not None
+
+
+def _is_norm(value: Value) -> bool:
+    return isinstance(value, Made) and value.name in _NORMS
 
 
 def waits(flow: Flow, module: Module, statements: Iterable[ast.AST]) -> Iterator[tuple[Module, ast.expr]]:

@@ -27,7 +27,7 @@ from codemods.facts.training.deferred_lists import NUMBERS, DeferredList
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
 from codemods.facts.training.deferred_updates import DeferredUpdates
 from codemods.facts.training.iterations import called_functions, is_backward
-from codemods.facts.training.number_uses import use_in_passes, use_of_sum, why_needed
+from codemods.facts.training.number_uses import KEEPING, use_in_passes, use_of_sum, why_needed
 from codemods.facts.training.own_meters import Meter, own_meter
 from codemods.facts.training.seldom_uses import SeldomUse, seldom_uses
 from codemods.facts.training.shown_tensors import shown_tensors
@@ -43,9 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.source import Callee, FunctionNode, Module
     from codemods.facts.devices.readings import Reading
-    from codemods.facts.reason import Place
     from codemods.facts.script import Script
     from codemods.facts.training.totals import Loop, MadeTensor
 
@@ -84,7 +83,7 @@ def outcomes(script: Script) -> Iterator[Outcome]:
     deferred = {one.node for each in of_loops for one in each.readings}
     yield from ((each.readings[0].node, each) for each in of_loops)
     for one in outside:
-        reason = _why_returned(script, one) if one.node not in deferred else None
+        reason = _why_returned(script, one) or _why_used(script, one) if one.node not in deferred else None
         if reason is not None:
             yield one.node, _obstacle_of_script(script) or reason
     yield from _of_other_waits(script)
@@ -156,18 +155,19 @@ def _is_called_in_passes(flow: Flow, function: Callee) -> bool:
 
 
 def _why_returned(script: Script, one: Reading) -> Reason | None:
-    """That a function returns the number in each iteration of a loop that calls it; None where it does not."""
-    function = one.module.function(one.node)
-    if function is None or isinstance(function, ast.Lambda) or not _is_returned(one.module, function, one.node):
-        return None
-    ignored: Place | None = None
-    for call in script.flow.callers(function):
+    """That a function returns the number in each iteration of a loop that calls it; None where it does not.
+
+    So it does where another function calls it, and returns the number in turn.
+    """
+    ignored: Reason | None = None
+    for function, call in _handing_on(script.flow, one):
         where = module_of(script.flow, call)
         loop = step_loop(script.flow, where, call)
         if loop is None or rare_suite(where, loop, call) is not None:
             continue
         if isinstance(where.parent(call), ast.Expr):
-            ignored = ignored or at(where, call)
+            text = f"'{function.name}()' returns its value in each iteration ({HERE}), where nobody takes it:"
+            ignored = ignored or Reason("needed-each-step", text, (at(where, call),), "return the tensor, detached")
             continue
         use = use_in_passes(where, loop, call, "it")
         if use is not None and use.decides:
@@ -177,10 +177,33 @@ def _why_returned(script: Script, one: Reading) -> Reason | None:
         text = f"'{function.name}()' returns its value in each iteration ({HERE}):"
         remedy = "return the tensor, detached, and ask for its number as seldom as that is read"
         return Reason("needed-each-step", text, (at(where, call),), remedy)
-    if ignored is not None:
-        text = f"'{function.name}()' returns its value in each iteration ({HERE}), where nobody takes it:"
-        return Reason("needed-each-step", text, (ignored,), "return the tensor, detached")
-    return None
+    return ignored
+
+
+def _handing_on(flow: Flow, one: Reading) -> Iterator[tuple[FunctionNode, ast.Call]]:
+    """The calls of functions that return the number, also of those that return what such a call gives."""
+    todo: list[tuple[Module, ast.expr]] = [(one.module, one.node)]
+    seen: set[FunctionNode] = set()
+    for module, node in todo:
+        function = module.function(node)
+        if function is None or isinstance(function, ast.Lambda) or not _is_returned(module, function, node):
+            continue
+        if function not in seen:
+            seen.add(function)
+            for call in flow.callers(function):
+                yield function, call
+                todo.append((module_of(flow, call), call))
+
+
+def _why_used(script: Script, one: Reading) -> Reason | None:
+    """What a function that each iteration calls needs the number for; None where it reads it at times only."""
+    module, function = one.module, one.module.function(one.node)
+    if function is None or isinstance(function, ast.Lambda) or not _is_in_iterations(script, one):
+        return None
+    within = next(each for each in function.body if one.node in walk(each))
+    if rare_suite(module, function, one.node) is not None or not is_sure(module, one.node, within):
+        return None
+    return why_needed(module, function, one, if_kept=NUMBERS)
 
 
 def _is_returned(module: Module, function: Callee, node: ast.expr) -> bool:
@@ -202,6 +225,11 @@ def _filled(statement: ast.stmt) -> set[str]:
     kept = added(statement) or appended(statement) or decayed(statement)
     if kept is not None:
         return {kept[0]}
+    match statement:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), method))) if method in KEEPING:
+            return {name}
+        case ast.Assign([ast.Subscript(ast.Name(name))]):
+            return {name}
     is_assignment = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
     return {each.id for each in stores(statement) if isinstance(each, ast.Name)} if is_assignment else set()
 

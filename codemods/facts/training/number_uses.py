@@ -13,7 +13,7 @@ from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.sums import MANY, needed
 
 if TYPE_CHECKING:
-    from codemods.dataflow.source import Module
+    from codemods.dataflow.source import Callee, Module
     from codemods.facts.devices.readings import Reading
     from codemods.facts.reason import Reason
     from codemods.facts.training.totals import Loop
@@ -49,12 +49,12 @@ class Use(NamedTuple):
         return needed(module, self.node, self.text, self.remedy)
 
 
-def why_needed(module: Module, loop: Loop, one: Reading, *, if_kept: str = "") -> Reason:
+def why_needed(module: Module, loop: Loop | Callee, one: Reading, *, if_kept: str = "") -> Reason:
     """What the number is needed for in each pass of the loop.
 
     Args:
         module: Where the loop stands.
-        loop: The loop.
+        loop: The loop, or a function that each pass of one calls.
         one: What is read.
         if_kept: What to do where the number is only kept.
     """
@@ -73,12 +73,12 @@ def use_of_sum(module: Module, loop: Loop, target: ast.Attribute | ast.Subscript
     return None
 
 
-def use_in_passes(module: Module, loop: Loop, node: ast.expr, what: str = "its value") -> Use | None:
+def use_in_passes(module: Module, loop: Loop | Callee, node: ast.expr, what: str = "its value") -> Use | None:
     """What passes of the loop use a number for; by the name that it is given, if it is given one.
 
     Args:
         module: Where the loop stands.
-        loop: The loop.
+        loop: The loop, or a function that each pass of one calls.
         node: What gives the number.
         what: What the number is called.
     """
@@ -99,7 +99,7 @@ def use_in_passes(module: Module, loop: Loop, node: ast.expr, what: str = "its v
     return _of_expression(module, node, what)
 
 
-def _of_name(module: Module, loop: Loop, name: str, value: ast.expr) -> Use | None:
+def _of_name(module: Module, loop: Loop | Callee, name: str, value: ast.expr) -> Use | None:
     """What the name is read for that the number was given; None where nobody is seen to read it."""
     inside = walk(loop)
     reads = [each for each in reaching(module.function(value) or module.tree).readers(value) if each in inside]

@@ -101,7 +101,7 @@ def _steps(flow: Flow, call: ast.Call) -> bool:
     return False
 
 
-def rare_suite(module: Module, loop: Loop, node: ast.AST) -> Sequence[ast.stmt] | None:
+def rare_suite(module: Module, loop: Loop | Callee, node: ast.AST) -> Sequence[ast.stmt] | None:
     """The statements around a node, the innermost ones, where few passes of the loop come to it; None where more do.
 
     ``if i % 100 == 0:``, ``if i == len(loader) - 1:``, and what leaves the loop.
@@ -110,7 +110,9 @@ def rare_suite(module: Module, loop: Loop, node: ast.AST) -> Sequence[ast.stmt] 
     return found[0] if found is not None else None
 
 
-def rare_suites(module: Module, loop: Loop, node: ast.AST) -> tuple[Sequence[ast.stmt], Sequence[ast.stmt]] | None:
+def rare_suites(
+    module: Module, loop: Loop | Callee, node: ast.AST
+) -> tuple[Sequence[ast.stmt], Sequence[ast.stmt]] | None:
     """The same, and those of the condition that few passes meet: the innermost may stand under others in these."""
     below: ast.AST = node
     innermost: Sequence[ast.stmt] | None = None
@@ -134,7 +136,7 @@ def is_remainder(node: ast.AST) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and not is_text
 
 
-def _counts(module: Module, loop: Loop, test: ast.expr) -> bool:
+def _counts(module: Module, loop: Loop | Callee, test: ast.expr) -> bool:
     """Whether a condition counts passes: by a remainder, by the last one, or by the number of one."""
     for node in walk(test):
         if is_remainder(node):
@@ -162,7 +164,7 @@ def _is_length(node: ast.expr) -> bool:
     return isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "len"
 
 
-def _counter(loop: Loop) -> str | None:
+def _counter(loop: Loop | Callee) -> str | None:
     """The name of the number of a pass: ``for i, batch in enumerate(loader)``, ``for i in range(n)``."""
     match loop:
         case ast.For(ast.Tuple([ast.Name(name), _]), ast.Call(ast.Name("enumerate"))):
