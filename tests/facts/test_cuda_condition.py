@@ -124,6 +124,54 @@ class Trainer:
     assert at_mark(body.replace("        mark()", '        self.device = "cpu"\n        mark()')) is None
 
 
+CHOSEN = """\
+if torch.cuda.is_available() and not args.no_cuda:
+    args.device = torch.device("cuda")
+else:
+    args.device = torch.device("cpu")
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            CHOSEN + "torch.ones(3).to(args.device)\nmark()",
+            'args.device.type == "cuda"',
+            id="set above, by the module",
+        ),
+        pytest.param(
+            CHOSEN + "torch.ones(3).to(args.device)\nargs.device = 'cpu'\nmark()", None, id="set once more below"
+        ),
+        pytest.param(
+            CHOSEN + "torch.ones(3).to(args.device)\nargs = parser.parse_args()\nmark()",
+            None,
+            id="another object below",
+        ),
+        pytest.param(
+            CHOSEN + "def reset(args):\n    args.device = 'cpu'\ntorch.ones(3).to(args.device)\nreset(args)\nmark()",
+            None,
+            id="a function may set it",
+        ),
+        pytest.param(
+            CHOSEN
+            + "def reset():\n    global args\n    args = parser.parse_args()\n"
+            + "torch.ones(3).to(args.device)\nreset()\nmark()",
+            None,
+            id="a function may bind another object",
+        ),
+        pytest.param(
+            CHOSEN + "if small:\n    torch.ones(3).to(args.device)\nmark()", None, id="read in another branch"
+        ),
+        pytest.param(
+            "for _ in range(2):\n    mark()\n" + CHOSEN + "torch.ones(3).to(args.device)\n", None, id="read below"
+        ),
+    ],
+)
+def test_an_attribute_that_the_module_sets_in_each_branch(body: str, expected: str | None) -> None:
+    assert at_mark(body) == expected
+
+
 @pytest.mark.parametrize(
     ("move", "condition"),
     [

@@ -319,14 +319,15 @@ def _is_set_once(flow: Flow, module: Module, node: ast.expr, place: ast.stmt) ->
 
 
 def _is_read_above(module: Module, node: ast.expr, place: ast.stmt) -> bool:
-    """Whether it is an attribute that the function of the place reads before that, and writes before it reads it."""
+    """Whether the function of the place, or the module, reads the attribute before that, and has written it by then."""
     function, statement = module.function(place), module.statement(node)
-    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or function is None:
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
         return False
     is_above = statement is place or dominates(module, statement, place)
-    if not is_above or node.value.id in written(function):
+    if not is_above or (function is not None and node.value.id in written(function)):
         return False
-    writes = _writes(module, node)
+    owners = module.stores.get(node.value.id, ()) if function is None else ()
+    writes = [*_writes(module, node), *owners]
     return all(module.function(each) is function and each.lineno < statement.lineno for each in writes)
 
 
