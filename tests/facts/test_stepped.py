@@ -37,6 +37,19 @@ model = nn.Linear(1, 2).to(device)
 """
 
 
+LAYERED = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(1, 2)
+
+    def forward(self, x):
+        return self.first(x)
+
+model = Net()
+"""
+
+
 def of_last(text: str, **others: str) -> Stepped | Reason:
     """What is known of the optimizer that the script makes last."""
     known = script(IMPORTS + text, **others)
@@ -123,6 +136,23 @@ def test_it_is_said_whether_they_are_on_cuda(text: str, test: str) -> None:
         ),
         pytest.param(
             f"{KEEPING}{CHOSEN}Keeping(model, optimizer, device)\n", 'device.type == "cuda"', id="by a constructor"
+        ),
+        pytest.param(
+            "class Parallel(nn.DataParallel):\n    def gather(self, outputs, output_device):\n        return outputs\n"
+            "model = nn.Linear(1, 2)\n" + SGD + "parallel = Parallel(model).cuda()\n",
+            "True",
+            id="in a wrapper of the script's own",
+        ),
+        pytest.param(
+            f"{LAYERED}optimizer = optim.SGD(model.first.parameters(), lr=0.1)\nmodel = nn.DataParallel(model).cuda()\n",
+            "True",
+            id="as a layer of what is wrapped",
+        ),
+        pytest.param(
+            f"{LAYERED}optimizer = optim.SGD(model.first.parameters(), lr=0.1)\nmodel.cuda()\n"
+            "model = nn.parallel.DistributedDataParallel(model)\n",
+            "True",
+            id="as a layer of what is wrapped later",
         ),
         pytest.param(
             f"{KEEPING}{CHOSEN}Keeping(optimizer=optimizer, place=device, model=model)\n",
@@ -234,6 +264,33 @@ def test_it_is_not_known(text: str, code: str) -> None:
 
     assert isinstance(found, Reason)
     assert found.code == code
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        pytest.param("average = torch.optim.swa_utils.AveragedModel(model).cuda()\n", id="a copy is moved"),
+        pytest.param("parallel = nn.DataParallel(model)\n", id="it is wrapped alone"),
+    ],
+)
+def test_what_is_moved_is_another_model(moved: str) -> None:
+    found = of_last(f"{LAYERED}optimizer = optim.SGD(model.first.parameters(), lr=0.1)\n{moved}")
+
+    assert isinstance(found, Reason)
+    assert found.code == "no-cuda"
+
+
+def test_several_models_go_to_a_device_that_the_module_keeps_with_its_options() -> None:
+    found = of_last(
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+        "if torch.cuda.is_available():\n    args.device = torch.device('cuda')\n"
+        "else:\n    args.device = torch.device('cpu')\n"
+        "a, b = nn.Linear(1, 2).to(args.device), nn.Linear(1, 2).to(args.device)\n"
+        "optimizer = optim.SGD(list(a.parameters()) + list(b.parameters()), lr=0.1)\n"
+    )
+
+    assert isinstance(found, Stepped)
+    assert found.test == "args.device.type == 'cuda'"
 
 
 def test_devices_that_are_named_in_two_ways_have_no_one_test() -> None:

@@ -72,7 +72,7 @@ def with_unknown(flow: Flow, value: Value) -> Values:
     """What is inside wrappers, be it known to be a model or not: ``DataParallel(other_package.Net())``."""
     if not _is_wrapper(value):
         return frozenset({value})
-    around = closure([value], lambda each: _given_to_wrapper(flow, each) if _is_wrapper(each) else ())
+    around = closure([value], lambda each: given_to_wrapper(flow, each) if _is_wrapper(each) else ())
     return frozenset(each for each in around if not _is_wrapper(each))
 
 
@@ -82,10 +82,11 @@ def _is_wrapper(value: Value) -> bool:
 
 def _wrapped(flow: Flow, wrapper: Value) -> Iterator[Value]:
     """The models that a wrapper is given."""
-    yield from (inner for inner in in_order(_given_to_wrapper(flow, wrapper)) if kind(flow, inner) is Kind.MODEL)
+    yield from (inner for inner in in_order(given_to_wrapper(flow, wrapper)) if kind(flow, inner) is Kind.MODEL)
 
 
-def _given_to_wrapper(flow: Flow, wrapper: Value) -> Values:
+def given_to_wrapper(flow: Flow, wrapper: Value) -> Values:
+    """What is wrapped, as far as the call that makes the wrapper shows it."""
     match wrapper.site:
         case ast.Call(_, positional, keywords):
             given = [each.value for each in keywords if each.arg in {"module", "model", "obj", "func"}]

@@ -21,10 +21,10 @@ from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.readings import is_sure
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.loops import module_of, places_that_run
-from codemods.facts.models.layers import Model
+from codemods.facts.models.layers import Model, is_in_threads
 from codemods.facts.models.optimized import given_parameters, models_given
 from codemods.facts.models.order import runs_only_before
-from codemods.facts.models.placement import moves, unwrapped
+from codemods.facts.models.placement import given_to_wrapper, moves, unwrapped
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import COPYING_WRAPPERS, WRAPPERS, Kind, kind
@@ -85,7 +85,8 @@ def stepped(script: Script, made: Construction) -> Stepped | Reason:
         tests[test] = None
     others = list(dict.fromkeys(each.text for each in tests if each.text != "True"))
     if len(others) > 1:
-        return Reason("unknown-device", "its models are moved to devices that are named in different ways")
+        text = "no one expression says, where it is made, whether all of its models are on CUDA:"
+        return Reason("unknown-device", text, remedy="move all of them to a device of one name")
     return Stepped(models, others[0] if others else "True", any(each.is_moved_later for each in tests))
 
 
@@ -143,25 +144,35 @@ def moves_with(script: Script, model: Value) -> Iterator[Transfer]:
 
 def _owners(script: Script, model: Value) -> tuple[Value, ...]:
     """The model, what it wraps, the models that it is a part of, and what these are wrapped in."""
-    owners = dict.fromkeys((model, *unwrapped(script.flow, model)))
+    same = (model, *unwrapped(script.flow, model))
+    owners = dict.fromkeys(same)
     owners.update(
         dict.fromkeys(
             each.value for each in script.models if model in each.layers and each.value.name not in COPYING_WRAPPERS
         )
     )
-    around = (each for each in _wrappers(script) if not owners.keys().isdisjoint(unwrapped(script.flow, each)))
-    return (*owners, *(each for each in around if each not in owners))
+    for wrapper in _wrappers(script):
+        holders = list(_holders(script.flow, same, wrapper))
+        owners.update(dict.fromkeys((*holders, wrapper) if holders else ()))
+    return tuple(owners)
+
+
+def _holders(flow: Flow, models: Sequence[Value], wrapper: Value) -> Iterator[Value]:
+    """What a wrapper holds that may be one of the models, or have one as a layer."""
+    for each in dict.fromkeys((*unwrapped(flow, wrapper), *in_order(given_to_wrapper(flow, wrapper)))):
+        if kind(flow, each) is Kind.MODEL and not set(models).isdisjoint(Model(flow, each).layers):
+            yield each
 
 
 @lasting
 def _wrappers(script: Script) -> tuple[Value, ...]:
-    """What holds models, and moves with them: ``nn.DataParallel(model)``."""
+    """What holds models, and moves with them: ``nn.DataParallel(model)``, or an object of a class of that kind."""
     calls = (each for module in script.modules for each in module.nodes(ast.Call))
     return tuple(
         each
         for call in calls
         for each in in_order(script.flow.values(call))
-        if each.site is call and each.name in WRAPPERS - COPYING_WRAPPERS
+        if each.site is call and (each.name in WRAPPERS - COPYING_WRAPPERS or is_in_threads(script.flow, each))
     )
 
 
