@@ -12,6 +12,7 @@ from codemods.facts.devices.array_indices import array_indices
 from codemods.facts.devices.filled_arrays import filled_arrays
 from codemods.facts.devices.fillings import counted_indices, filled, spelled_arange
 from codemods.facts.devices.handings import Handing
+from codemods.facts.devices.numbers_there import numbers_there
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _MESSAGE = "a tensor is filled on the host and copied to the device"
 _ARRAY = "an array is filled in float64, cast, and copied to the device"
+_NUMBER = "a number is copied to the device, where it can be filled in"
 _INDEX = "an index is counted on the host and copied to the device"
 
 
@@ -73,7 +75,8 @@ class DeviceCtor(Codemod):
 
         ``torch.tensor(0.5).to(device)`` becomes ``torch.full((), 0.5, device=device)``, which copies nothing, and
         ``torch.LongTensor([start] * x.size(0)).to(device)`` likewise. So does ``torch.tensor(i / n).to(device)``, where
-        ``i`` is counted by a loop and ``n`` is a number of the script's. ``torch.tensor([1, 2]).to(device)`` is not
+        ``i`` is counted by a loop and ``n`` is a number of the script's. ``torch.tensor(0.0, device=device)`` copies
+        the number, too: it becomes ``torch.zeros((), device=device)``. ``torch.tensor([1, 2]).to(device)`` is not
         meant: it copies the numbers in either form.
 
     When it is left:
@@ -182,6 +185,18 @@ for _ in range(10):
                 promise = Promise.PRECISION if each.rounds_otherwise else Promise.BITWISE
                 message = _MESSAGE if each.counted is None else _INDEX
                 yield self.rewrites(module, node, message, *edits, promise=promise)
+        yield from self._of_indices(script)
+        yield from self._of_numbers(script)
+        for array in filled_arrays(script):
+            changes = array.why_not or _edits_of_array(script, array)
+            node = array.made if array.transfer is None else array.transfer.call
+            if isinstance(changes, Reason):
+                yield self.left(array.module, node, changes)
+            else:
+                yield self.rewrites(array.module, node, _ARRAY, *changes, promise=Promise.BITWISE)
+
+    def _of_indices(self, script: Script) -> Iterator[Finding]:
+        """What is copied to where it is an index."""
         for index in counted_indices(script):
             module, device = script.module, f"{script.module.code(index.tensor)}.device"
             if index.why_not is not None:
@@ -191,13 +206,19 @@ for _ in range(10):
                 yield self.rewrites(module, index.maker, _INDEX, edit, promise=Promise.BITWISE)
         for used in array_indices(script):
             yield self.left(script.module, used.name, _why_array(used))
-        for array in filled_arrays(script):
-            changes = array.why_not or _edits_of_array(script, array)
-            node = array.made if array.transfer is None else array.transfer.call
-            if isinstance(changes, Reason):
-                yield self.left(array.module, node, changes)
+
+    def _of_numbers(self, script: Script) -> Iterator[Finding]:
+        """The numbers that are copied to a device where they can be filled in."""
+        for number in numbers_there(script):
+            device = script.module.code(number.device)
+            why_not = number.why_not
+            if why_not is None and "\n" in device:
+                why_not = Reason("not-editable", "the device is written on several lines")
+            if why_not is not None:
+                yield self.left(script.module, number.call, why_not)
             else:
-                yield self.rewrites(array.module, node, _ARRAY, *changes, promise=Promise.BITWISE)
+                edit = _of_number(script.module, number.call, number.fill, device)
+                yield self.rewrites(script.module, number.call, _NUMBER, edit, promise=Promise.BITWISE)
 
     def _of_names(self, script: Script, found: Sequence[Filled]) -> Iterator[Finding]:
         """The tensors that are made under a name, and copied by it below."""
@@ -389,7 +410,7 @@ def _of_number(module: Module, maker: ast.Call, fill: NumberFill, device: str) -
         dtype, holes = ", dtype={dtype}", [*holes, ("dtype", fill.dtype)]
     row = ".flatten()" if fill.is_row else ""
     filling = f"{fill.function}({shape}{value}{dtype}, device={_escaped(device)}){row}"
-    return Replace(module, maker, filling, tuple(holes))
+    return Replace(module, fill.cast or maker, filling, tuple(holes))
 
 
 def _of_legacy(module: Module, legacy: LegacyFill, device: str) -> Edit:

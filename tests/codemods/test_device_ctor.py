@@ -128,9 +128,28 @@ MADE_THERE = {
     "one number": ("torch.tensor(0.5).to(device)", "torch.full((), 0.5, device=device)"),
     "nothing, to add to": ("torch.tensor(0.0).to(device)", "torch.zeros((), device=device)"),
     "an integer of no dimensions": (
-        "torch.tensor(0).float().to(device)",
-        "torch.full((), 0, device=device).float()",
+        "torch.tensor(0).to(device)",
+        "torch.full((), 0, device=device)",
     ),
+    "an integer that is cast to floats": ("torch.tensor(0).float().to(device)", "torch.zeros((), device=device)"),
+    "one that is cast further": (
+        "torch.tensor([1]).float().view(1, 1).to(device)",
+        "torch.ones(1, device=device).view(1, 1)",
+    ),
+    "another one that is cast to floats": (
+        "torch.tensor([3, 3]).float().cuda()",
+        'torch.full((2,), 3, dtype=torch.float32, device="cuda")',
+    ),
+    "a size that is cast to floats": (
+        "torch.tensor(x.size(0)).float().to(device)",
+        "torch.full((), x.size(0), dtype=torch.float32, device=device)",
+    ),
+    "an integer that is cast there": ("torch.tensor(0).to(device).float()", "torch.full((), 0, device=device).float()"),
+    "an integer that is cast to integers": (
+        "torch.tensor(0).long().to(device)",
+        "torch.full((), 0, device=device).long()",
+    ),
+    "a number that torch.as_tensor copies": ("torch.as_tensor(0.5).to(device)", "torch.full((), 0.5, device=device)"),
     "one number in a list": ("torch.tensor([1.0]).to(device)", "torch.ones(1, device=device)"),
     "one number in a list, in its format": (
         "torch.tensor([[7]], dtype=torch.long).to(device)",
@@ -1139,6 +1158,69 @@ def test_a_batch_on_the_host_makes_no_copy() -> None:
     code = HEAD.replace("    x = x.to(device)\n", "").replace(".to(device)", "")
 
     check_silent(DeviceCtor, code + LATER["one tensor"][0])
+
+
+COPIED_THERE = {
+    "nothing, to add to": ("torch.tensor(0.0, device=device)", "torch.zeros((), device=device)"),
+    "one, in a list": ("torch.tensor([1.0], device=x.device)", "torch.ones(1, device=x.device)"),
+    "an integer": ("torch.tensor(0, device=device)", "torch.full((), 0, device=device)"),
+    "an integer that is cast to floats": ("torch.tensor(0, device=device).float()", "torch.zeros((), device=device)"),
+    "in its format": (
+        "torch.tensor(3, device=device, dtype=torch.long)",
+        "torch.full((), 3, dtype=torch.long, device=device)",
+    ),
+    "a size": (
+        "torch.tensor(x.size(0), dtype=torch.float, device=device)",
+        "torch.full((), x.size(0), dtype=torch.float, device=device)",
+    ),
+    "by torch.as_tensor": ('torch.as_tensor(0.5, device="cuda")', 'torch.full((), 0.5, device="cuda")'),
+    "several times": ("torch.tensor([[0.5, 0.5]], device=device)", "torch.full((1, 2), 0.5, device=device)"),
+}
+NOT_COPIED_THERE = {
+    "it stays on the host": "    y = torch.tensor(0.0, device='cpu')\n",
+    "it is made once": "y = torch.tensor(0.0, device=device)\n",
+    "several numbers": "    y = torch.tensor([0.0, 1.0], device=device)\n",
+    "what may be data": "    y = torch.tensor(input(), device=device)\n",
+    "a tensor": "    y = torch.tensor(x.mean(), device=device)\n",
+    "what a tensor holds": "    y = torch.tensor(x.mean().item(), device=device)\n",
+    "gradients are asked for": "    y = torch.tensor(0.0, device=device, requires_grad=True)\n",
+    "its arguments are not seen": "    y = torch.tensor(0.0, device=device, **kind)\n",
+    "it is filled there already": "    y = torch.full((), 0.5, device=device)\n",
+    "torch.scalar_tensor fills it there": "    y = torch.scalar_tensor(0.5, device=device)\n",
+    "a list that may be empty": "    y = torch.tensor([0] * x.size(0), device=device)\n",
+}
+
+
+@pytest.mark.parametrize(("before", "after"), COPIED_THERE.values(), ids=COPIED_THERE)
+def test_a_number_is_filled_in_where_it_is_copied_to(before: str, after: str) -> None:
+    check_rewrites(DeviceCtor, f"{HEAD}    y = {before}\n", f"{HEAD}    y = {after}\n")
+
+
+@pytest.mark.parametrize("code", NOT_COPIED_THERE.values(), ids=NOT_COPIED_THERE)
+def test_no_number_is_copied_again_and_again(code: str) -> None:
+    check_silent(DeviceCtor, HEAD + code)
+
+
+def test_no_number_is_copied_without_a_gpu() -> None:
+    check_silent(DeviceCtor, HEAD.replace("cuda", "cpu") + "    y = torch.tensor(0.0, device=device)\n")
+
+
+def test_a_number_is_not_filled_in_beside_another_stream() -> None:
+    code = HEAD + "    with torch.cuda.stream(torch.cuda.Stream()):\n        y = torch.tensor(0.0, device=device)\n"
+
+    check_leaves(
+        DeviceCtor, code, f"another stream is used (line {N + 1}), which may not wait for the tensor to be filled"
+    )
+
+
+def test_a_default_format_is_said_where_an_integer_is_cast_to_floats() -> None:
+    head = HEAD.replace("device =", "torch.set_default_dtype(torch.float64)\ndevice =", 1)
+
+    check_rewrites(
+        DeviceCtor,
+        head + "    y = torch.tensor(0).float().to(device)\n",
+        head + "    y = torch.zeros((), dtype=torch.float32, device=device)\n",
+    )
 
 
 STEPS = """

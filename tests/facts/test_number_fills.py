@@ -15,7 +15,8 @@ HEAD = "import torch\n\nSOS = 1\nx = torch.zeros(8, 4)\nn = x.size(0)\n"
 
 def fill(code: str, head: str = HEAD) -> NumberFill | None:
     made = script(f"{head}y = {code}\n")
-    (maker,) = [each for each in made.module.nodes(ast.Call) if each.lineno == head.count("\n") + 1][:1]
+    calls = [each for each in made.module.nodes(ast.Call) if each.lineno == head.count("\n") + 1]
+    maker = next(each for each in calls if library_names(made.flow.values(each.func)))
     (name,) = library_names(made.flow.values(maker.func))
     return number_fill(made, name, maker)
 
@@ -43,6 +44,11 @@ FILLS = {
     "torch.FloatTensor([1])": "torch.ones (1)",
     "torch.FloatTensor([2])": "torch.full (1) 2 torch.float32",
     "torch.LongTensor([[SOS]])": "torch.full (1, 1) SOS torch.int64",
+    "torch.as_tensor(0.5)": "torch.full () 0.5",
+    "torch.tensor(n)": "torch.full () n",
+    "torch.tensor(0).float()": "torch.zeros ()",
+    "torch.tensor(n).float()": "torch.full () n torch.float32",
+    "torch.LongTensor([n])": "torch.full (1) n torch.int64",
     "torch.LongTensor([SOS] * n)": "torch.full (n) SOS torch.int64",
     "torch.LongTensor([[0] * x.size(0)])": "torch.zeros (1, x.size(0)) torch.int64",
     "torch.LongTensor([[SOS for _ in range(n)]])": "torch.full (1, n) SOS torch.int64",

@@ -41,7 +41,16 @@ def test_a_number_of_pythons_own(code: str, *, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "expected"), {"-3": True, "x.shape[0] // 2": True, "x.size(0)": True, "0.5": False, "scale": False}.items()
+    ("code", "expected"),
+    {
+        "-3": True,
+        "x.shape[0] // 2": True,
+        "x.size(0)": True,
+        "n": True,
+        "-n": True,
+        "0.5": False,
+        "scale": False,
+    }.items(),
 )
 def test_an_integer(code: str, *, expected: bool) -> None:
     assert holds(is_integer, code) is expected
@@ -53,6 +62,15 @@ def test_an_integer(code: str, *, expected: bool) -> None:
 )
 def test_a_size(code: str, *, expected: bool) -> None:
     assert holds(is_size, code) is expected
+
+
+@pytest.mark.parametrize("fact", [is_integer, is_size])
+@pytest.mark.parametrize(("step", "expected"), {"1": True, "n": True, "0.5": False, "scale": False}.items())
+def test_what_is_counted_on(fact: Callable[[Script, ast.expr], bool], step: str, *, expected: bool) -> None:
+    made = script(f"{HEAD}for i in range(9):\n    n = n + {step}\n    y = n\n")
+    (statement,) = [each for each in made.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "y"]
+
+    assert fact(made, statement.value) is expected
 
 
 @pytest.mark.parametrize(("code", "expected"), {"x": True, "n": False, "scale": False}.items())

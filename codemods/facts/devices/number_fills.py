@@ -13,7 +13,7 @@ from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Literal, Plain, library_names
 from codemods.facts.devices.identities import identity
-from codemods.facts.devices.own_numbers import is_counted, is_size
+from codemods.facts.devices.own_numbers import is_counted, is_integer, is_size
 from codemods.facts.loops import module_of
 from codemods.library.fills import is_legacy, is_of_numbers
 from codemods.library.tensors import LEGACY_FORMATS
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _BY_VALUE: Mapping[object, str] = {0: "torch.zeros", 1: "torch.ones"}
 _SINGLE = "float32"
 _FROM_ARRAY = "torch.from_numpy"
-_KEYWORDS = frozenset({"dtype", "requires_grad"})
+_AS_TENSOR = "torch.as_tensor"
+_KEYWORDS = frozenset({"device", "dtype", "requires_grad"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,8 @@ class NumberFill:
     """The number format that it is given."""
     is_row: bool = False
     """Whether the numbers of the matrix that is made are in one row."""
+    cast: ast.Call | None = None
+    """The cast of whole numbers to floats directly after it, which goes: it is filled with floats."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,14 @@ def number_fill(script: Script, name: str, maker: ast.Call) -> NumberFill | None
     """
     if name == _FROM_ARRAY:
         return _of_identity(script, maker)
-    if len(maker.args) != 1 or not (is_of_numbers(name) or is_legacy(name)):
+    if len(maker.args) != 1 or not (is_of_numbers(name) or is_legacy(name) or name == _AS_TENSOR):
         return None
     contents = _contents(script, maker.args[0])
     if contents is None:
         return None
-    return _of_legacy(script, name, maker, contents) if is_legacy(name) else _of_numbers(script, maker, contents)
+    if is_legacy(name):
+        return _of_legacy(script, name, maker, contents)
+    return _in_floats(script, maker, contents) or _of_numbers(script, maker, contents)
 
 
 def _of_identity(script: Script, maker: ast.Call) -> NumberFill | None:
@@ -95,6 +100,23 @@ def _of_numbers(script: Script, maker: ast.Call, contents: _Contents) -> NumberF
     exact = _exact(value) if is_said else None
     function = _spelled(script, exact or "torch.full", maker)
     return NumberFill(function, contents.sizes, None if exact else value, None, dtype)
+
+
+def _in_floats(script: Script, maker: ast.Call, contents: _Contents) -> NumberFill | None:
+    """Of ``torch.tensor(0).float()``: ``torch.zeros(())``, and of other whole numbers what is told the format."""
+    module, value = module_of(script.flow, maker), contents.value
+    named = module.parent(maker)
+    cast = module.parent(named) if isinstance(named, ast.Attribute) and named.attr == "float" else None
+    is_plain = all(each.arg == "device" for each in maker.keywords)
+    if not isinstance(cast, ast.Call) or cast.args or cast.keywords or not (is_plain and is_integer(script, value)):
+        return None
+    exact = _exact(value)
+    is_said = exact is None or script.default_format is not None
+    number_format = _spelled(script, f"torch.{_SINGLE}", maker) if is_said else None
+    function = _spelled(script, exact or "torch.full", maker)
+    if function is None or (is_said and number_format is None):
+        return None
+    return NumberFill(function, contents.sizes, None if exact else value, number_format, None, cast=cast)
 
 
 def _of_legacy(script: Script, name: str, maker: ast.Call, contents: _Contents) -> NumberFill | None:
@@ -152,7 +174,9 @@ def _contents(script: Script, node: ast.expr) -> _Contents | None:
             is_range = library_names(script.flow.values(func)) == {"builtins.range"}
             is_constant = not {each.id for each in walk(one) if isinstance(each, ast.Name)} & bound_names(target)
             is_alike = is_range and is_constant and is_size(script, count)
-        case ast.List() | ast.Tuple() | ast.Starred() | ast.Call():
+        case ast.List() | ast.Tuple() | ast.Starred():
+            return None
+        case ast.Call() if not is_integer(script, node):
             return None
         case _:
             return _Contents(node)

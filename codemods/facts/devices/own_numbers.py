@@ -56,36 +56,49 @@ def _is_given_number(module: Module, store: ast.Attribute) -> bool:
     return False
 
 
-def is_integer(script: Script, node: ast.expr) -> bool:
-    """Whether it is an integer: a constant, a length, a size, or a sum or product of such."""
+def is_integer(script: Script, node: ast.expr, seen: frozenset[ast.expr] = frozenset()) -> bool:
+    """Whether it is an integer: a constant, a length, a size, a sum or product of such, or a name for one.
+
+    Args:
+        script: The script.
+        node: The expression.
+        seen: The names on the way to it: what is counted on, ``n = n + 1``, is an integer if all else of it is.
+    """
     match node:
         case ast.Constant(value):
             return type(value) is int
         case ast.UnaryOp(ast.USub(), operand):
-            return is_integer(script, operand)
+            return is_integer(script, operand, seen)
         case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv(), right):
-            return is_integer(script, left) and is_integer(script, right)
+            return is_integer(script, left, seen) and is_integer(script, right, seen)
         case ast.Call(ast.Attribute(_, "size" | "dim" | "numel" | "nelement")):
             return not isinstance(node.func, ast.Attribute) or is_tensor(script, node.func.value)
         case ast.Call():
             return any(each.name == "builtins.len" for each in script.flow.values(node.func))
         case ast.Subscript(ast.Attribute(owner, "shape")):
             return is_tensor(script, owner)
+        case ast.Name() if node in seen:
+            return True
+        case ast.Name():
+            given = _given(script, node)
+            if given and all(is_integer(script, each, seen | {node}) for each in given):
+                return True
     values = script.flow.values(node)
     return bool(values) and all(isinstance(each, Literal) and type(each.value) is int for each in values)
 
 
-def is_size(script: Script, node: ast.expr) -> bool:
+def is_size(script: Script, node: ast.expr, seen: frozenset[ast.expr] = frozenset()) -> bool:
     """Whether it is an integer that is not below zero: a length, a size, or a name for one."""
     match node:
         case ast.Constant(value):
             return type(value) is int and value >= 0
         case ast.BinOp(left, ast.Add() | ast.Mult() | ast.FloorDiv(), right):
-            return is_size(script, left) and is_size(script, right)
+            return is_size(script, left, seen) and is_size(script, right, seen)
+        case ast.Name() if node in seen:
+            return True
         case ast.Name():
-            module = module_of(script.flow, node)
-            given = reaching(module.function(node) or module.tree).given(node)
-            if given and all(not isinstance(each, ast.Name) and is_size(script, each) for each in given):
+            given = _given(script, node)
+            if given and all(is_size(script, each, seen | {node}) for each in given):
                 return True
         case ast.Call() | ast.Subscript():
             return is_integer(script, node)
@@ -93,6 +106,12 @@ def is_size(script: Script, node: ast.expr) -> bool:
     return bool(values) and all(
         isinstance(each, Literal) and type(each.value) is int and each.value >= 0 for each in values
     )
+
+
+def _given(script: Script, name: ast.Name) -> tuple[ast.expr, ...]:
+    """What the name is given where it is read; nothing where that is not known."""
+    module = module_of(script.flow, name)
+    return tuple(reaching(module.function(name) or module.tree).given(name) or ())
 
 
 def is_tensor(script: Script, node: ast.expr) -> bool:
