@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS, LEAVES, children, kept, lasting, walk
+from codemods.dataflow.source import FUNCTIONS, LEAVES, children, kept, last_name, lasting, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from codemods.dataflow.source import Module
 
@@ -69,6 +69,10 @@ _STAR = {
 
 HIDDEN_BUILTINS = {"torch": words("abs all any bool compile complex float int max min pow range round sum")}
 """The builtins that star imports replace, of those that code is written with: ``float`` is a number format then."""
+
+
+_LIST_OBJECTS = frozenset({"vars", "dir"})
+_GIVE_MODULES = frozenset({"modules", "import_module", "__import__", "__main__"})
 
 
 @lru_cache(maxsize=4096)
@@ -173,6 +177,14 @@ _SILENT = frozenset(
     {ast.Call, ast.Constant, ast.keyword, ast.BinOp, ast.Subscript, ast.Tuple, ast.Assign, ast.Expr, ast.Compare}
 )
 """The nodes that there are most of and that say nothing of names themselves."""
+
+
+def lists_object(call: ast.Call, names: Collection[str]) -> bool:
+    """Whether a call lists the attributes of an object that is none of these names, nor a module: ``vars(args)``."""
+    if not (call.args and isinstance(call.func, ast.Name) and call.func.id in _LIST_OBJECTS):
+        return False
+    parts = {last_name(each) for each in walk(call.args[0]) if isinstance(each, (ast.Name, ast.Attribute))}
+    return parts.isdisjoint({*names, *_GIVE_MODULES})
 
 
 @kept

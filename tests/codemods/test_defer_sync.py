@@ -58,6 +58,13 @@ SUMS = {
         "s = float(s)\nreturn s",
     ),
     "a loss": ("s = 0.0", "s += loss.item()", "return s", "s += loss.detach().double()", "s = float(s)\nreturn s"),
+    "a loss, beside what lists the attributes of an object": (
+        "s = 0.0\nprint(vars(model))",
+        "s += loss.item()",
+        "return s",
+        "s += loss.detach().double()",
+        "s = float(s)\nreturn s",
+    ),
     "a loss that has a name of its own": (
         "s = 0.0",
         "v = loss.item()\ns += v",

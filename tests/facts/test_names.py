@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import ast
+
 import pytest
 from probe import answers
 
@@ -193,3 +195,23 @@ def test_what_else_a_scope_says() -> None:
 def test_the_module_that_an_import_reads(statement: str, package: str, source: str) -> None:
     node = Module("m.py", statement).tree.body[0]
     assert names.source(node, package) == source  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        pytest.param("vars(args)", True, id="options"),
+        pytest.param("vars(parser.parse_args())", True, id="options as they are read"),
+        pytest.param("dir(model)", True, id="a model"),
+        pytest.param("vars()", False, id="the names around"),
+        pytest.param("locals()", False, id="those by their other name"),
+        pytest.param("vars(x)", False, id="the object that is asked about"),
+        pytest.param("vars(sys.modules[__name__])", False, id="the names of a module"),
+        pytest.param("vars(importlib.import_module('train'))", False, id="those of one that is imported there"),
+    ],
+)
+def test_what_lists_the_names_of_an_object(call: str, *, expected: bool) -> None:
+    node = ast.parse(call, mode="eval").body
+    assert isinstance(node, ast.Call)
+
+    assert names.lists_object(node, {"x"}) is expected

@@ -26,6 +26,7 @@ UNREAD = {
     "a tensor": "out = out.to('cpu')",
     "a list": "seen = out.cpu().tolist()",
     "its name ends": "out = out.data.cpu().numpy()\ndel out",
+    "the names of an object are looked at": "seen = out.cpu()\nprint(vars(model))",
     "it is another's before it is read": "seen = out.cpu()\nseen = 3\nkept.append(seen)",
 }
 READ = {

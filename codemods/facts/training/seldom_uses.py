@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import bound_names, declared_outer
+from codemods.dataflow.names import bound_names, declared_outer, lists_object
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, is_name, walk
 from codemods.facts.models.local_steps import may_change, names_of_one
@@ -106,7 +106,9 @@ class _Sinking:
         for node in walk(scope):
             if is_name(node, self.name) and self._is_free(node, function):
                 return True
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _LOOK_AT_ALL:
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            if node.func.id in _LOOK_AT_ALL and not lists_object(node, {self.name}):
                 return True
         return False
 

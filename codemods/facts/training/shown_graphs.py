@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import lists_object
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Literal, Plain, Tensor
 from codemods.facts.loops import module_of
@@ -63,7 +64,7 @@ class Shown:
         self._done.add((scope, names))
         for node in own(scope or module.tree, ast.Name, ast.Call):
             if isinstance(node, ast.Call):
-                if _SEE_ALL & self._called(node):
+                if _SEE_ALL & self._called(node) and not lists_object(node, names):
                     return node
             elif isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load):
                 found = self._shows(module, node, names, is_boxed=self._is_boxed(node))

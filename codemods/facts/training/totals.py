@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codemods.dataflow.forward import ForwardAnalysis
-from codemods.dataflow.names import bound_names
+from codemods.dataflow.names import bound_names, lists_object
 from codemods.dataflow.source import FUNCTIONS, is_name, last_name, unparsed, walk
 from codemods.dataflow.values import Instance, Unknown, class_of
 from codemods.facts.loops import module_of
@@ -270,8 +270,9 @@ class Total:
             if there is not function and is_within and self.root not in bound_names(there or self.module.tree):
                 return self.seen(each, f"another function reads '{self.root}'")
         for call in own(self.module.tree if function is None else function, ast.Call):
-            if isinstance(call.func, ast.Name) and call.func.id in _LOOK_AT_ALL:
-                return self.seen(call, f"{call.func.id}() may see '{self.root}'")
+            looks = isinstance(call.func, ast.Name) and call.func.id in _LOOK_AT_ALL
+            if looks and not lists_object(call, {self.root}):
+                return self.seen(call, f"{last_name(call.func)}() may see '{self.root}'")
         if function is None and self.module.notebook:
             text = f"other cells would find a tensor in '{self.root}' where this one is interrupted"
             return Reason("seen-elsewhere", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import bound_names
+from codemods.dataflow.names import bound_names, lists_object
 from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
 from codemods.dataflow.values import MovedTensor, SomeTensor, Unknown, without_none
 from codemods.facts.devices.readings import is_copy_to_host
@@ -78,5 +78,12 @@ def _is_unread(module: Module, name: ast.Name, value: ast.expr) -> bool:
     scope = module.function(value) or module.tree
     if is_seen_elsewhere(module, name) or (scope is module.tree and module.notebook):
         return False
-    looked = (each for each in walk(scope) if isinstance(each, ast.Name) and each.id in _LOOK_AT_ALL)
+    named = (each for each in walk(scope) if isinstance(each, ast.Name) and each.id in _LOOK_AT_ALL)
+    looked = (each for each in named if not _is_of_object(module, each, name.id))
     return not any(looked) and not reaching(scope).readers(value) and name.id in bound_names(scope)
+
+
+def _is_of_object(module: Module, looking: ast.Name, name: str) -> bool:
+    """``vars(args)``."""
+    call = module.parent(looking)
+    return isinstance(call, ast.Call) and call.func is looking and lists_object(call, {name})
