@@ -74,6 +74,13 @@ FREED = {
         "    def forward(self, x):\n        return self.layer(x * self.table)\n\n"
         "net = Net()\nfor x in loader:\n    net(x).mean().backward({})\n"
     ),
+    "a memory that the iteration fills with what it is given": (
+        "class Memory:\n    def __init__(self):\n        self.rows, self.seen, self.at = torch.zeros(9, 4), torch.zeros(4), 0\n\n"
+        "    def put(self, row):\n        self.rows[self.at] = torch.tensor(row)\n        self.rows[0] *= 0.5\n"
+        "        self.seen.add_(1)\n        self.seen[0].copy_(torch.tensor(2.0))\n        self.at = (self.at + 1) % 9\n\n"
+        "    def learn(self):\n        model(self.rows + self.seen).mean().backward({})\n\n"
+        "memory = Memory()\nfor i in range(3):\n    memory.put([1.0, 2.0, 3.0, float(i)])\n    memory.learn()\n"
+    ),
     "a tensor that each iteration makes and fills": (
         "for x in loader:\n    both = torch.zeros(2, len(x), 1)\n    both[0] = model(x)\n    both[1] = model(x * 2)\n"
         "    both.mean().backward({})\n"
@@ -212,6 +219,12 @@ NEEDED = {
         "        self.table[0] = model(torch.ones(4))[0]\n\n    def forward(self, x):\n        return model(x * self.table)\n\n"
         "net = Net()\nfor x in loader:\n    net(x).mean().backward(retain_graph=True)\n",
         f"'self.table' may have a graph from before the iteration (line {N + 8})",
+    ),
+    "a part of a tensor of an object is copied": (
+        "class Memory:\n    def __init__(self):\n        self.rows = torch.zeros(9, 1)\n\n    def learn(self, x):\n"
+        "        out = model(x)\n        self.rows[0].copy_(out[0])\n        out.mean().backward(retain_graph=True)\n\n"
+        "memory = Memory()\nfor x in loader:\n    memory.learn(x)\n",
+        f"'self.rows[0]' is changed in place, and may keep a graph (line {N + 7})",
     ),
     "an attribute that comes from a file, or is computed": (
         "class Agent:\n    def __init__(self, saved):\n        self.scale = saved['scale'] if saved else 1\n"

@@ -354,11 +354,15 @@ def _written_with_graphs(flow: Flow) -> frozenset[Value]:
             values = {each for each in flow.values(_whole(changed)) if isinstance(each, Tensor)} if changed else set()
             if not values or any(switches_gradients_off(flow, each) for each in module.ancestors(node)):
                 continue
-            statement = module.statement(node)
-            given = arguments_of(node) if isinstance(node, ast.Call) else [getattr(statement, "value", None)]
-            if any(each is None or may_carry(flow, flow.values(each)) for each in given):
+            if _writes_graph(flow, module, node):
                 found |= values
     return frozenset(found)
+
+
+def _writes_graph(flow: Flow, module: Module, node: ast.AST) -> bool:
+    """Whether what the node changes may be given something with a graph: ``x[0] = y``, ``x += y``, ``x.add_(y)``."""
+    given = arguments_of(node) if isinstance(node, ast.Call) else [getattr(module.statement(node), "value", None)]
+    return any(each is None or may_carry(flow, flow.values(each)) for each in given)
 
 
 def _whole(node: ast.expr) -> ast.expr:
@@ -541,17 +545,17 @@ def _why_changed(script: Script, loop: ast.stmt) -> Reason | None:
         for each in _changed(script, module, code):
             root = _root(each)
             is_own = isinstance(root, ast.Name) and (code is loop or root.id in given)
-            is_own = is_own or _is_made(script, each) or _is_counted(module, each)
+            is_own = is_own or _is_made(script, each) or not _writes_graph(script.flow, module, _changing(module, each))
             if not is_own:
                 text = f"'{module.code(each)}' is changed in place, and may keep a graph ({HERE})"
                 return Reason(_CODE, text, (at(module, each),))
     return None
 
 
-def _is_counted(module: Module, node: ast.expr) -> bool:
-    """Whether a number that is written out is added: what had no graph has none then."""
-    statement = module.parent(node)
-    return isinstance(statement, ast.AugAssign) and isinstance(statement.value, ast.Constant)
+def _changing(module: Module, changed: ast.expr) -> ast.AST:
+    """What changes an expression in place: an assignment of it, ``x += y``, or the call of ``x.add_(y)``."""
+    above = module.parent(changed)
+    return (module.parent(above) if isinstance(above, ast.Attribute) else above) or changed
 
 
 def _is_made(script: Script, node: ast.expr) -> bool:
