@@ -175,7 +175,8 @@ for i in range(100):
             return None
         put = remembered(flow, arrays.bound, conversion.module, data)
         if put:
-            unknown = unknown_remembered(arrays, flow, put) if makes_floats(conversion) else None
+            is_meant = makes_floats(conversion) or any(arrays.array(*each) is not None for each in put)
+            unknown = unknown_remembered(arrays, flow, put) if is_meant else None
             return None if unknown is None else self._left(conversion, why_unknown_list(conversion, *unknown))
         made = arrays.made_by_methods(conversion.module, data)
         item = (conversion.module, made) if made is not None else None

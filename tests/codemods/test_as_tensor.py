@@ -1801,3 +1801,76 @@ def test_nothing_is_said_of_one_copy_that_is_made_in_either_form(made: str) -> N
 
     check_silent(AsTensor, f"{start}x = {made}\n")
     assert [each.code for each in run(AsTensor, f"{start}while True:\n    x = {made}\n").sites] == ["nothing-to-gain"]
+
+
+COLLATED = """\
+class Rows(Dataset):
+    def __init__(self, path, names):
+        with np.load(path) as data:
+            x, y = data["x"], data["y"]
+        self.x = [x[i] for i in range(len(x))]
+        self.y = []
+        for i in range(len(x)):
+            self.y.append(y[i])
+        self.names = names
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, index):
+        return self.x[index], self.y[index], self.names[index]
+
+
+def collate(rows):
+    columns = list(zip(*rows))
+    x = torch.tensor(columns[0], dtype=torch.float)
+    y = torch.LongTensor([each[1] for each in rows])
+    names = torch.tensor([each for _, _, each in rows], dtype=torch.float)
+    return x, y, names
+
+
+for x, y, names in DataLoader(Rows("rows.npz", input()), collate_fn=collate):
+    print(x, y, names)
+"""
+
+
+def test_columns_of_what_a_data_set_returns_are_read_as_a_whole() -> None:
+    before = f"{HEAD}\n{COLLATED}"
+    after = before.replace(
+        "torch.tensor(columns[0], dtype=torch.float)",
+        "torch.as_tensor(np.array(columns[0], dtype=np.float64), dtype=torch.float)",
+    ).replace(
+        "torch.LongTensor([each[1] for each in rows])",
+        "torch.from_numpy(np.array([each[1] for each in rows], dtype=np.int64))",
+    )
+
+    check_rewrites(AsTensor, before, after)
+    (site,) = run(AsTensor, after).sites
+    assert site.message == "it is not known to be a list of NumPy arrays: that depends on self.names[index] (line 20)"
+
+
+@pytest.mark.parametrize(
+    ("place", "other"),
+    [
+        pytest.param("print(x, y, names)", "collate([(1, 2, 3)])", id="its function is called elsewhere"),
+        pytest.param(
+            "            self.y.append(y[i])", "            self.x.append(load(i))", id="others are put into it"
+        ),
+        pytest.param(
+            "        self.names = names", "        self.x = load(path)", id="it is bound to what is not known"
+        ),
+        pytest.param("        self.names = names", "        self.x[0] = load(path)", id="an item is something else"),
+        pytest.param("        self.names = names", "        names.append(self.x)", id="it is handed on"),
+    ],
+)
+def test_a_column_that_may_hold_something_else(place: str, other: str) -> None:
+    indent = " " * (len(other) - len(other.lstrip())) if other.startswith(" ") else "    "
+    code = COLLATED.replace(place, f"{place}\n{indent}{other.strip()}")
+
+    assert "torch.tensor(columns[0], dtype=torch.float)" in run(AsTensor, f"{HEAD}\n{code}").after
+
+
+def test_an_item_of_a_list_of_arrays_shares_its_memory() -> None:
+    code = "arrays = [np.zeros(3) for _ in range(9)]\nfor i in range(9):\n    x = torch.tensor(arrays[i])\n    x += 1\n"
+
+    check_leaves(AsTensor, HEAD + code, left_elsewhere("arrays"))

@@ -100,6 +100,11 @@ NAMED = "self.kept.append(Step(state, action))"
         pytest.param(
             "states, actions = zip(*memory.kept)\nanswer = states\n", KEEP, "", ["state (18)"], id="all of it"
         ),
+        pytest.param("rows = list(zip(*batch))\nanswer = rows[1]\n", KEEP, "", ["action (18)"], id="an item of all"),
+        pytest.param("rows = sorted(zip(*batch))\nanswer = rows[1]\n", KEEP, "", [], id="in another order"),
+        pytest.param(
+            STATES, KEEP, "import numpy as np\nnp.array(memory.kept)", ["state (18)"], id="NumPy only reads it"
+        ),
         pytest.param(STATES, KEEP, "memory.kept.extend(others)", [], id="others are put into it"),
         pytest.param(STATES, KEEP, "memory.kept += others", [], id="others are added"),
         pytest.param(STATES, KEEP, "heapq.heappush(memory.kept, other)", [], id="a library may put others into it"),
@@ -122,3 +127,20 @@ NAMED = "self.kept.append(Step(state, action))"
 )
 def test_what_is_remembered(end: str, keep: str, more: str, expected: list[str]) -> None:
     assert found(end, keep, more) == expected
+
+
+@pytest.mark.parametrize(
+    ("put", "expected"),
+    [
+        pytest.param("kept.append({'a': one, 's': 2})\n", ["one (2)"], id="by a key"),
+        pytest.param("kept.append({'s': 2})\n", [], id="no such key"),
+        pytest.param("kept.append({'a': one, **two})\n", [], id="a key that another dictionary may have"),
+        pytest.param("kept.append({'a': one})\nkept[0]['a'] = two\n", [], id="a key that is given something else"),
+    ],
+)
+def test_what_stands_under_a_key(put: str, expected: list[str]) -> None:
+    made = script(f"kept = []\n{put}answer = [each['a'] for each in kept]\n")
+    statement = made.module.nodes(ast.Assign)[-1]
+    parts = remembered(made.flow, Bindings(made.flow), made.module, statement.value)
+
+    assert [f"{ast.unparse(each)} ({each.lineno})" for _, each in parts] == expected

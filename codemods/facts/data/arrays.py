@@ -26,7 +26,7 @@ from codemods.facts.data.array_sources import (
 from codemods.facts.data.array_values import Array, all_dense, any_floats, any_of, computed, is_laid_out, same_float
 from codemods.facts.data.bindings import Bindings, is_empty, item_of
 from codemods.facts.data.environments import is_vector_environment, observes_arrays
-from codemods.facts.data.replayed import remembered, remembered_item
+from codemods.facts.data.replayed import put_into, remembered, remembered_item
 from codemods.facts.loops import module_of
 from codemods.library.ndarrays import (
     COMPUTE,
@@ -313,8 +313,12 @@ class Arrays:
             return Array(is_new=True, has_axes=True, is_dense=True, is_read=True)
         inner = self.array(module, value)
         if inner is None:
-            self._note_item(module, value)
-            return None
+            before = self.obstacle
+            element = self._element(module, value) if not is_slice and not parts else None
+            self.obstacle = before if element is not None else self.obstacle
+            if element is None:
+                self._note_item(module, value)
+            return element
         if any(self._is_several(module, each) for each in parts or [index]):
             return inner._replace(owner=None, is_new=True, has_axes=True, is_dense=not parts, has_several_axes=False)
         is_gap = (isinstance(index, ast.Slice) and index.step is not None) or any(
@@ -326,6 +330,29 @@ class Arrays:
         axes = is_slice or (inner.has_several_axes and self._selects_rows(module, index))
         several = inner.has_several_axes and isinstance(index, ast.Slice)
         return inner._replace(owner=owner, has_axes=axes, is_dense=is_dense, has_several_axes=several)
+
+    def _element(self, module: Module, value: ast.expr) -> Array | None:
+        """What an item of a name is where that is a list of arrays, or an array at times; the list has it still."""
+        if not isinstance(value, (ast.Name, ast.Attribute)):
+            return None
+        arrays: list[Array | None] = []
+        for where, given in self.bound.assignments(module, value):
+            whole = self.array(where, given) if given is not None else None
+            if whole is not None:
+                arrays.append(whole._replace(has_axes=False, has_several_axes=False))
+            else:
+                arrays += self._put_into(given) if given is not None else [None]
+        known = [each for each in arrays if each is not None]
+        return any_of(known, value) if known and len(known) == len(arrays) else None
+
+    def _put_into(self, made: ast.expr) -> list[Array | None]:
+        """The arrays that a list is made of, or that are put into it wherever it is named."""
+        found: list[Array | None] = []
+        for each in self._flow.values(made):
+            is_list = isinstance(each, Container) and each.name == "list"
+            put = put_into(self._flow, self.bound, each) if is_list else None
+            found += [self.array(*item) for item in put] if put is not None else [None]
+        return found or [None]
 
     def _is_several(self, module: Module, index: ast.expr) -> bool:
         """Whether it is an array or a list of indices: NumPy copies what they select."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow.names import words
 from codemods.dataflow.source import is_name
 from codemods.dataflow.values import Container, Made, Method, library_names, without_none
+from codemods.facts.data.collated import collated
 from codemods.facts.loops import module_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Given: TypeAlias = "tuple[Module, ast.expr]"
 _DRAWS = words("random.sample random.choices")
 _NAMED_TUPLE = "collections.namedtuple"
 _ZIP = "builtins.zip"
+_LISTS = frozenset({"builtins.list", "builtins.tuple"})
 _ADDS = words("append appendleft")
 _KEEPS = words("pop popleft clear count index copy remove rotate maxlen reverse")
 """Methods that put nothing into a list."""
@@ -81,15 +83,24 @@ def _only_store(module: Module, name: ast.Name) -> ast.expr | None:
 
 def _all_of(flow: Flow, bound: Bindings, column: _Column) -> Sequence[Given]:
     found: list[Given] = []
-    for each in _memories(flow, flow.values(column.batch)):
-        items = _items(flow, bound, each) if each is not None else None
+    for items in _contents(flow, bound, column.batch):
         # What is no tuple cannot be taken apart: a memory may begin with None.
-        items = [item for item in items or () if not _is_nothing(item[1])]
-        parts = [_parts(flow, bound, where, item, column.key) for where, item in items]
+        rows = [item for item in items or () if not _is_nothing(item[1])]
+        parts = [_parts(flow, bound, where, item, column.key) for where, item in rows]
         if not parts or any(some is None for some in parts):
             return ()
         found += [part for some in parts for part in some or ()]
     return found
+
+
+def _contents(flow: Flow, bound: Bindings, batch: ast.expr) -> Iterator[Sequence[Given] | None]:
+    """What is in each of the lists that a batch may be; None for one of which not all is known."""
+    given = collated(flow, module_of(flow, batch), batch)
+    if given:
+        yield given
+        return
+    for each in _memories(flow, flow.values(batch)):
+        yield put_into(flow, bound, each) if each is not None else None
 
 
 def _column(flow: Flow, bound: Bindings, module: Module, node: ast.expr) -> _Column | None:
@@ -97,7 +108,8 @@ def _column(flow: Flow, bound: Bindings, module: Module, node: ast.expr) -> _Col
         case ast.ListComp(ast.Attribute(ast.Name(item), name), [ast.comprehension(ast.Name(target), batch)]):
             return _Column(batch, name) if item == target else None
         case ast.ListComp(
-            ast.Subscript(ast.Name(item), ast.Constant(int(index))), [ast.comprehension(ast.Name(target), batch)]
+            ast.Subscript(ast.Name(item), ast.Constant(int(index) | str(index))),
+            [ast.comprehension(ast.Name(target), batch)],
         ):
             return _Column(batch, index) if item == target else None
         case ast.ListComp(ast.Name(item), [ast.comprehension(ast.Tuple(targets), batch)]):
@@ -109,6 +121,11 @@ def _column(flow: Flow, bound: Bindings, module: Module, node: ast.expr) -> _Col
                 case ast.Call(made, [ast.Starred(inner)], []) if _is_named_tuple(flow, made):
                     batch_ = _zipped(flow, inner)
                     return _Column(batch_, name) if batch_ is not None else None
+        case ast.Subscript(ast.Name() as columns, ast.Constant(int(index))):
+            match _given(bound, module, columns):
+                case ast.Call(made, [inner], []) if _makes_list(flow, made):
+                    batch_ = _zipped(flow, inner)
+                    return _Column(batch_, index) if batch_ is not None else None
         case ast.Name():
             part = _given(bound, module, node)
             if isinstance(part, ast.Subscript) and bound.is_part(part) and isinstance(part.slice, ast.Constant):
@@ -129,6 +146,11 @@ def _zipped(flow: Flow, node: ast.expr) -> ast.expr | None:
         case ast.Call(function, [ast.Starred(batch)], []) if library_names(flow.values(function)) == {_ZIP}:
             return batch
     return None
+
+
+def _makes_list(flow: Flow, function: ast.expr) -> bool:
+    names = library_names(flow.values(function))
+    return bool(names) and names <= _LISTS
 
 
 def _is_named_tuple(flow: Flow, node: ast.expr) -> bool:
@@ -162,12 +184,14 @@ def _memories(flow: Flow, values: Values) -> Iterator[Value | None]:
             yield None
 
 
-def _items(flow: Flow, bound: Bindings, memory: Value) -> list[Given] | None:
+def put_into(flow: Flow, bound: Bindings, memory: Value) -> list[Given] | None:
     """What is put into a list, wherever the project names it; None where not all of that is seen."""
     items: list[Given] = []
     match memory.site:
         case ast.List(elts) | ast.Tuple(elts):
             items += [(module_of(flow, memory.site), each) for each in elts]
+        case ast.ListComp(elt):
+            items.append((module_of(flow, memory.site), elt))
         case ast.Call(_, [] | [ast.List([])]):
             pass
         case _:
@@ -205,7 +229,8 @@ def _only_reads(flow: Flow, module: Module, above: ast.AST) -> bool:
         return False
     values = flow.values(call.func)
     names = library_names(values)
-    return bool(flow.called(call)) or (bool(names) and len(names) == len(values) and names <= _READS)
+    is_reading = all(each in _READS or each.startswith("numpy.") for each in names)
+    return bool(flow.called(call)) or (bool(names) and len(names) == len(values) and is_reading)
 
 
 # Tuples.
@@ -218,6 +243,14 @@ def _parts(flow: Flow, bound: Bindings, module: Module, item: ast.expr, key: int
             is_plain = not any(isinstance(each, ast.Starred) for each in elts)
             is_kept = isinstance(item, ast.Tuple) or not _is_replaced(flow, key)
             return [(module, elts[key])] if is_plain and is_kept else None
+        case ast.Dict(keys, values) if isinstance(key, str) and not _is_replaced(flow, key):
+            named = [
+                each
+                for one, each in zip(keys, values, strict=True)
+                if isinstance(one, ast.Constant) and one.value == key
+            ]
+            is_plain = None not in keys and len(named) == 1
+            return [(module, named[0])] if is_plain else None
         case ast.Call(made, arguments) if _is_named_tuple(flow, made):
             return _of_named(flow, module, item, arguments, key)
         case ast.Name():
@@ -226,8 +259,8 @@ def _parts(flow: Flow, bound: Bindings, module: Module, item: ast.expr, key: int
     return None
 
 
-def _is_replaced(flow: Flow, index: int) -> bool:
-    """Whether the project gives an item of that index another value in any list: ``step[2] = reward``."""
+def _is_replaced(flow: Flow, index: int | str) -> bool:
+    """Whether the project gives an item of that index, or key, another value anywhere: ``step[2] = reward``."""
     items = (each for module in flow.modules for each in module.nodes(ast.Subscript))
     stored = (each.slice for each in items if isinstance(each.ctx, ast.Store))
     return any(isinstance(each, ast.Constant) and each.value == index for each in stored)
