@@ -419,6 +419,8 @@ class Flow(Calls):
         for location in [each for each in self._readers if each[0] == "choice" and each not in self._heap]:
             self.leave_choice(str(location[2]))
         here = "this file" if len(self.modules) == 1 else "the project"
+        is_by_name = any(map(self.calls_computed_names, self.modules))
+        unseen = f"which nothing in {here} calls{' by its own name' if is_by_name else ''}"
         for unit in self._units.values():
             node = unit.node
             if (
@@ -430,7 +432,7 @@ class Flow(Calls):
             name = "a lambda" if isinstance(node, ast.Lambda) else f"{node.name}()"
             if name == "__init__()" and unit.owner is not None:
                 name = f"class {unit.owner.name}"
-            how = f"which code outside {here} calls" if node in self._escaped else f"which nothing in {here} calls"
+            how = f"which code outside {here} calls" if node in self._escaped else unseen
             for parameter in signature(node).named[1 if unit.binds_self else 0 :]:
                 reason = f"'{parameter.arg}' is a parameter of {name}, {how}"
                 self.write("parameter", node, parameter.arg, unknown(reason))

@@ -10,7 +10,7 @@ from codemods.dataflow import names
 from codemods.dataflow.heap import Heap
 from codemods.dataflow.namespaces import Namespaces
 from codemods.dataflow.source import is_main_guard, last_name, lasting
-from codemods.dataflow.values import NOTHING, Class, Function, Values, external, joined, unknown
+from codemods.dataflow.values import NOTHING, Class, Function, Values, external, joined, library_names, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Module
 
 _BY_NAME = frozenset({"import_module", "__import__"})
+_LOOKING_UP = ("eval", "globals")
+_EVAL, _GLOBALS = (f"builtins.{each}" for each in _LOOKING_UP)
 _RUNNERS = frozenset({"pytest", "unittest"})
 _AMONG_TESTS = re.compile(r"(^|[/\\])tests?[/\\](.*[/\\])?test_[^/\\]*\.py$")
 
@@ -86,6 +88,20 @@ class Imports(Heap):
             named = (*module.local.values(), *([module.name] if module.is_package else []))
             starts = tuple(f"{each}." for each in named)
             yield from (each for name, each in self._by_name.items() if name in named or name.startswith(starts))
+
+    def calls_computed_names(self, module: Module) -> bool:
+        """Whether it calls what a name stands for that it computes: ``eval(args.model)(…)``, ``globals()[name](…)``."""
+        for call in module.nodes(ast.Call) if any(f"{each}(" in module.text for each in _LOOKING_UP) else ():
+            match call.func:
+                case ast.Call(function, [name, *_]) if library_names(self.values(function)) == {_EVAL}:
+                    pass
+                case ast.Subscript(ast.Call(function, []), name) if library_names(self.values(function)) == {_GLOBALS}:
+                    pass
+                case _:
+                    continue
+            if not isinstance(name, ast.Constant):
+                return True
+        return False
 
     def imported_names(self, module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         """The dotted names of what an import statement may load, packages around them too."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 # Decorators that pass a call's arguments on as they are.
 _SAME_ARGUMENTS = frozenset({"no_grad", "inference_mode"})
-_BY_NAME = ("eval", "globals")
-_EVAL, _GLOBALS = (f"builtins.{each}" for each in _BY_NAME)
 REPEATING = (*LOOPS, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 """Loops, and expressions that are loops."""
 
@@ -222,28 +220,13 @@ def _named_unseen(flow: Flow) -> frozenset[ast.AST]:
     """The functions, and the classes with their bases, that a name may stand for which a script computes and calls."""
     found: set[ast.AST] = set()
     for module in flow.modules:
-        if _calls_computed_name(flow, module):
+        if flow.calls_computed_names(module):
             for each in flow.defined_in(module.name) or ():
                 if isinstance(each, Class) and isinstance(each.site, ast.ClassDef):
                     found.update(flow.project_bases(each.site))
                 elif isinstance(each, Function) and each.site is not None:
                     found.add(each.site)
     return frozenset(found)
-
-
-def _calls_computed_name(flow: Flow, module: Module) -> bool:
-    """``eval(args.model)(…)``, ``globals()[args.model](…)``: something of the module's, by a name that is computed."""
-    for call in module.nodes(ast.Call) if any(f"{each}(" in module.text for each in _BY_NAME) else ():
-        match call.func:
-            case ast.Call(function, [name, *_]) if library_names(flow.values(function)) == {_EVAL}:
-                pass
-            case ast.Subscript(ast.Call(function, []), name) if library_names(flow.values(function)) == {_GLOBALS}:
-                pass
-            case _:
-                continue
-        if not isinstance(name, ast.Constant):
-            return True
-    return False
 
 
 def _may_be_hook(flow: Flow, class_: ast.ClassDef, name: str) -> bool:

@@ -292,6 +292,16 @@ def test_inside_one_unit(text: str, expected: set[str]) -> None:
             "unknown: 'x' is a parameter of class A, which nothing in this file calls",
         ),
         case(
+            "a name is computed that may stand for it",
+            "import sys\nclass A:\n    def __init__(self, x):\n        answer = x\neval(sys.argv[1])(1)",
+            "unknown: 'x' is a parameter of class A, which nothing in this file calls by its own name",
+        ),
+        case(
+            "a name that is written out is none that is computed",
+            "def f(x):\n    answer = x\nglobals()['g'](1)",
+            "unknown: 'x' is a parameter of f(), which nothing in this file calls",
+        ),
+        case(
             "**kwargs of a function that nothing calls",
             "def f(**k):\n    answer = k['x']",
             "unknown: 'k' is a parameter of f(), which nothing in this file calls",
