@@ -14,7 +14,9 @@ from codemods.facts.models.uncalled import (
     owners,
     run_by_forward,
     run_by_methods,
+    why_on_cpu,
 )
+from codemods.facts.reason import HERE
 
 HEAD = """\
 import torch
@@ -171,3 +173,27 @@ for x in data:
 """
 
     assert not list(run_by_forward(script(HEAD + learner)))
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        pytest.param("model = Net()\nmodel.one.cuda()\n", "only a part of it is moved to CUDA (…)", id="a layer"),
+        pytest.param("model = Net()\nmodel.one.cpu()\n", "it is not moved to CUDA in this file", id="none"),
+        pytest.param("model = Net()\nmodel.one.to('cpu')\n", "it is not moved to CUDA in this file", id="to the host"),
+        pytest.param(
+            "model, other = Net(), Net()\nother.one.cuda()\n",
+            "it is not moved to CUDA in this file",
+            id="of another one",
+        ),
+        pytest.param(
+            "model = Net()\nmodel(x).one.cuda()\n", "it is not moved to CUDA in this file", id="of what it returns"
+        ),
+    ],
+)
+def test_what_of_a_model_is_moved(body: str, text: str) -> None:
+    known = script(HEAD + body)
+    made = next(each for each in known.module.nodes(ast.Call) if ast.unparse(each) == "Net()")
+    (model,) = known.flow.values(made)
+
+    assert why_on_cpu(known, model).text.replace(HERE, "…") == text

@@ -16,7 +16,7 @@ from codemods.facts.models.obstacles import why_not_compiled
 from codemods.facts.models.placement import Home, twins
 from codemods.facts.models.preparation import last_preparation, why_one_name
 from codemods.facts.models.replication import replicating
-from codemods.facts.models.uncalled import ON_CPU, only_methods, optimized, owners, unknown
+from codemods.facts.models.uncalled import only_methods, optimized, owners, unknown, why_on_cpu
 from codemods.library.kinds import PARAMETER, Kind, kind
 from codemods.library.layers import has_no_parameters
 
@@ -139,7 +139,7 @@ def _called(script: Script, wanted: Wanted) -> Iterator[Candidate]:
     named = {value for each in ready for value in script.flow.values(each.home.name)}
     for each in on_cpu:
         if each.model.value not in named and not _only_computes_loss(script, each):
-            yield NotCompiled(each.site(script.module), ON_CPU)
+            yield NotCompiled(each.site(script.module), why_on_cpu(script, each.model.value))
     yield from _at_home(script, ready, left.keys(), set(left.values()), wanted)
 
 

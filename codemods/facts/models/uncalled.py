@@ -30,6 +30,20 @@ if TYPE_CHECKING:
 ON_CPU = Reason("no-cuda", "it is not moved to CUDA in this file")
 
 
+def why_on_cpu(script: Script, model: Value) -> Reason:
+    """Why a model that is moved nowhere as a whole is not compiled."""
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            part = (
+                call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"} else None
+            )
+            if not isinstance(part, ast.Attribute) or model not in script.flow.values(part.value):
+                continue
+            if Transfer(script.flow, module, call).may_reach_cuda:
+                return Reason("no-cuda", f"only a part of it is moved to CUDA ({HERE})", (at(module, call),))
+    return ON_CPU
+
+
 def run_by_methods(script: Script, modules: Sequence[Module]) -> Iterator[tuple[ast.Call, Method, Value]]:
     """The models of which training iterations call methods alone, each once: ``model.encode(x)``, ``model.forward(x)``.
 
@@ -239,7 +253,7 @@ def _why_not_called(script: Script, value: Value) -> Reason:
     if any(each.model.value == value for each in script.trained_models):
         return SINGLE
     if place is None:
-        return ON_CPU
+        return why_on_cpu(script, value)
     events = (event for each in script.iterations for event in each.of(EventKind.FORWARD))
     if any(value in unwrapped(script.flow, subject) for event in events for subject in event.subjects):
         unknown = Reason("unknown-model", "what its layers do is not known")
