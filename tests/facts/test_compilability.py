@@ -123,6 +123,45 @@ def test_what_to_write_for_data_that_is_given_to_itself() -> None:
     assert [each.remedy for each in reasons if each is not None] == ["write self.layer.weight.data.mul_(y)", ""]
 
 
+OMITTED = """\
+def longest(x, length=None):
+    if length is None:
+        length = x.max().item()
+    return x[:length]
+def shown(x):
+    print(x)
+def number(x):
+    return x.item()
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+    def forward(self, x, length=None):
+        y = longest(x, length)
+        {rest}
+        return self.layer(y)
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "line"),
+    [
+        pytest.param("y = y * number(y)", 10, id="another one runs in each call"),
+        pytest.param("if length is not None: y = y * number(y)", 10, id="another one runs where it is given"),
+        pytest.param("if length is None: y = y * y.sum().item()", 17, id="each runs where an argument is omitted"),
+        pytest.param("shown(y)", 5, id="another one can be mended"),
+        pytest.param("pass", 5, id="there is no other"),
+    ],
+)
+def test_what_runs_where_an_argument_is_omitted_is_said_last(rest: str, line: int) -> None:
+    (found,) = script("import torch\nfrom torch import nn\n" + OMITTED.format(rest=rest)).models
+    reason = why_not_traced(found)
+
+    assert reason is not None
+    assert [each.lines for each in reason.places] == [(line,)]
+
+
 def test_layers_that_are_not_traced() -> None:
     recurrent = why_not_traced(model("pass", "nn.GRU(4, 4)"))
 

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.signatures import argument_of, arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of, signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Class, Container, External, Literal, Made, Method, Plain, Tensor, library_names
 from codemods.facts.loops import module_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee
+    from codemods.dataflow.source import Callee, Module
     from codemods.facts.models.layers import Model
 
 _TO_PYTHON = frozenset({"item", "tolist", "numpy"})
@@ -74,12 +74,33 @@ def why_not_traced(model: Model) -> Reason | None:
         return Reason("recurrent-model", text)
     if model.takes_any_size:
         return Reason("dynamic-shapes", "dynamic shapes: the model is made for images that differ in size")
+    seldom: list[Reason] = []
     for function in code_of(model):
+        module = model.flow.module_of(function)
         for node in _own(function):
             reason = _breaks(model.flow, node)
-            if reason is not None:
-                return reason.followed(f" ({HERE})", at(model.flow.module_of(function), node))
-    return None
+            if reason is None:
+                continue
+            reason = reason.followed(f" ({HERE})", at(module, node))
+            if _is_where_omitted(module, function, node):
+                seldom.append(reason)
+            elif not seldom or not reason.remedy:  # which is not said in the place of what nobody can mend
+                return reason
+    return seldom[0] if seldom else None
+
+
+def _is_where_omitted(module: Module, function: Callee, node: ast.AST) -> bool:
+    """Whether the node runs only where an argument is omitted: below ``if longest is None``."""
+    below = node
+    for above in module.ancestors(node):
+        match above:
+            case ast.If(ast.Compare(ast.Name(name), [ast.Is()], [ast.Constant(None)]), body) if below in body:
+                if name in signature(function).defaults:
+                    return True
+        if above is function:
+            return False
+        below = above
+    return False
 
 
 def code_of(model: Model) -> Iterator[Callee]:
