@@ -9,7 +9,14 @@ from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrit
 from codemods.dataflow.names import words
 from codemods.editing.renaming import called_with, imported_from
 from codemods.editing.values import AddArgument, Replace
-from codemods.facts.precision.old_names import is_called, is_decorator, is_kept_for_calls, old_names, why_not
+from codemods.facts.precision.old_names import (
+    is_called,
+    is_decorator,
+    is_kept_for_calls,
+    old_names,
+    partial_of,
+    why_not,
+)
 from codemods.facts.precision.presence import apex_calls, sets_format
 from codemods.facts.precision.scaling import faults, is_switched_off
 from codemods.facts.reason import HERE, Reason, at
@@ -35,7 +42,8 @@ class AmpMigrate(Codemod):
     When it is left:
         The script's torch may not have the new name: ``GradScaler`` needs 2.3, ``custom_fwd`` and ``custom_bwd`` 2.4.
         The class is handed on, or stored and called with the old arguments. What only gives it another name,
-        ``context = autocast if amp else nullcontext``, becomes ``(lambda: autocast("cuda")) if amp else nullcontext``.
+        ``context = autocast if amp else nullcontext``, becomes ``(lambda: autocast("cuda")) if amp else nullcontext``,
+        where this and the functions that are given ``context`` only call it.
         The name may be another thing, or another file imports it from here. A script that names both, and chooses by
         the version, is right already.
 
@@ -238,7 +246,7 @@ def _uses(script: Script, references: tuple[Reference, ...]) -> Iterator[Edit | 
         if not renamed.takes_device_first and is_decorator(module, node):
             yield Replace(module, node, f"{name}(device_type={device})")
         elif is_kept_for_calls(script, module, node):
-            yield _kept(script, each, name, device)
+            yield from _kept(script, each, name, device)
         elif not isinstance(call, ast.Call) or not is_called(module, node):
             yield from [] if each.start is not None else [Replace(module, node, name)]
         elif renamed.takes_device_first:
@@ -248,15 +256,23 @@ def _uses(script: Script, references: tuple[Reference, ...]) -> Iterator[Edit | 
             yield AddArgument(module, call, "device_type", device)
 
 
-def _kept(script: Script, reference: Reference, name: str, device: str) -> Edit | Reason:
+def _kept(script: Script, reference: Reference, name: str, device: str) -> Iterator[Edit | Reason]:
     """``context = autocast`` → ``context = lambda: autocast("cuda")``, which is called as the class was."""
     module, node = script.module, reference.node
-    if sets_format(script, reference.renamed.device):
+    partial = partial_of(script, module, node)
+    is_told = partial is not None and (
+        any(each.arg == "dtype" for each in partial.keywords) or is_switched_off(partial)
+    )
+    if not is_told and sets_format(script, reference.renamed.device):
         text = f"the number format that it takes now depends on where it is called ({HERE}):"
         remedy = f"name {PACKAGE}.{reference.renamed.name} there, and give it the device in its calls"
-        return Reason("handed-on", text, (at(module, node),), remedy)
-    made = f"lambda: {name}({device})"
-    return Replace(module, node, f"({made})" if isinstance(module.parent(node), ast.IfExp) else made)
+        yield Reason("handed-on", text, (at(module, node),), remedy)
+    elif partial is not None:
+        yield from [] if reference.start is not None else [Replace(module, node, name)]
+        yield AddArgument(module, partial, "device_type", device)
+    else:
+        made = f"lambda: {name}({device})"
+        yield Replace(module, node, f"({made})" if isinstance(module.parent(node), ast.IfExp) else made)
 
 
 def _called(script: Script, reference: Reference, call: ast.Call, name: str, device: str) -> Edit | Reason:

@@ -20,6 +20,35 @@ from codemods.rules.amp_migrate import AmpMigrate
 
 # How it is imported and called.
 
+HANDED = """\
+import functools
+import torch
+from contextlib import nullcontext
+from threading import Thread
+
+epochs = []
+
+
+def main(amp):
+    context = nullcontext
+    if amp:
+        context = {0}
+    run(context)
+
+
+def run(context=nullcontext):
+    for _ in range(3):
+        {1}
+
+
+def epoch(one, context):
+    with one(), context():
+        pass
+"""
+HANDED_ON = (
+    "torch.cuda.amp.autocast is not called where it is named (line 12): name torch.amp.autocast there, and give it the "
+    "device in its calls"
+)
 FORMS = {
     "by the whole name": (
         "import torch\nwith torch.cuda.amp.autocast():\n    pass\n",
@@ -155,6 +184,33 @@ FORMS = {
         "import torch\nfrom contextlib import nullcontext\n\n\ndef train(fast):\n"
         '    context = nullcontext if not fast else (lambda: torch.amp.autocast("cuda"))\n    with context():\n        pass\n',
     ),
+    "a class that functions are given to call": (
+        HANDED.format("torch.cuda.amp.autocast", "with context():\n            pass"),
+        HANDED.format('lambda: torch.amp.autocast("cuda")', "with context():\n            pass"),
+    ),
+    "or to hand on": (
+        HANDED.format("torch.cuda.amp.autocast", "epoch(context, context=context)"),
+        HANDED.format('lambda: torch.amp.autocast("cuda")', "epoch(context, context=context)"),
+    ),
+    "functools.partial that is called": (
+        "import functools\nimport torch\ncast = functools.partial(torch.cuda.amp.autocast, enabled=True)\n"
+        "with cast():\n    pass\n",
+        'import functools\nimport torch\ncast = functools.partial(torch.amp.autocast, enabled=True, device_type="cuda")\n'
+        "with cast():\n    pass\n",
+    ),
+    "functools.partial where there is a device, of an imported name": (
+        "from functools import partial\nfrom contextlib import nullcontext\nfrom torch.cuda.amp import autocast\n\n"
+        "def train(amp):\n    cast = partial(autocast) if amp else nullcontext\n    with cast():\n        pass\n",
+        "from functools import partial\nfrom contextlib import nullcontext\nfrom torch.amp import autocast\n\n"
+        'def train(amp):\n    cast = partial(autocast, device_type="cuda") if amp else nullcontext\n'
+        "    with cast():\n        pass\n",
+    ),
+    "functools.partial that is told a number format, which is set elsewhere": (
+        "import functools\nimport torch\ntorch.set_autocast_dtype('cuda', torch.bfloat16)\n"
+        "cast = functools.partial(torch.cuda.amp.autocast, dtype=torch.float16)\nwith cast():\n    pass\n",
+        "import functools\nimport torch\ntorch.set_autocast_dtype('cuda', torch.bfloat16)\n"
+        "cast = functools.partial(torch.amp.autocast, dtype=torch.float16, device_type='cuda')\nwith cast():\n    pass\n",
+    ),
 }
 
 
@@ -210,6 +266,56 @@ LEFT = {
         "from torch.cuda.amp import GradScaler\n\nclass Scaler(GradScaler):\n    pass\n\nscaler = Scaler()\n",
         "Scaler derives from GradScaler (line 3), and its objects would have to be given the device: "
         "derive it from torch.amp.GradScaler, and hand that the device",
+    ),
+    **{
+        f"a class that a function is given {given}": (HANDED.format("torch.cuda.amp.autocast", inside), HANDED_ON)
+        for given, inside in {
+            "to call with arguments": "with context(enabled=True):\n            pass",
+            "to keep": "epochs.append(context)",
+            "to compare": "print(context is nullcontext)",
+            "and gives another name": "other = context\n        with other():\n            pass",
+            "and binds again": "context = context()\n        with context:\n            pass",
+            "and does not call": "pass",
+            "and hands on to others": "Thread(context)",
+            "and calls in a circle": "run(context)",
+        }.items()
+    },
+    "a class that a function is given with *": (
+        HANDED.format("torch.cuda.amp.autocast", "with context():\n            pass").replace(
+            "run(context)", "run(*[context])"
+        ),
+        HANDED_ON,
+    ),
+    "a class that one of two functions keeps": (
+        HANDED.format("torch.cuda.amp.autocast", "with context():\n            pass").replace(
+            "    run(context)", "    (run if amp else epochs.append)(context)"
+        ),
+        HANDED_ON,
+    ),
+    "functools.partial of a function that is given it": (
+        HANDED.format("torch.cuda.amp.autocast", "with context():\n            pass").replace(
+            "run(context)", "functools.partial(run, context)()"
+        ),
+        HANDED_ON,
+    ),
+    "functools.partial by position": (
+        "import functools\nimport torch\ncast = functools.partial(torch.cuda.amp.autocast, True)\nwith cast():\n    pass\n",
+        STORED,
+    ),
+    "functools.partial that is called with more": (
+        "import functools\nimport torch\ncast = functools.partial(torch.cuda.amp.autocast, cache_enabled=False)\n"
+        "with cast(True):\n    pass\n",
+        STORED,
+    ),
+    "functools.partial with options that are not known": (
+        "import functools\nimport torch\ncast = functools.partial(torch.cuda.amp.autocast, **{})\nwith cast():\n    pass\n",
+        STORED,
+    ),
+    "functools.partial where the number format is set": (
+        "import functools\nimport torch\ntorch.set_autocast_dtype('cuda', torch.bfloat16)\n"
+        "cast = functools.partial(torch.cuda.amp.autocast, enabled=True)\nwith cast():\n    pass\n",
+        "the number format that it takes now depends on where it is called (line 4): name torch.amp.autocast there, "
+        "and give it the device in its calls",
     ),
     "functools.partial": (
         "import functools\nimport torch\ncast = functools.partial(torch.cuda.amp.autocast, enabled=True)\n",

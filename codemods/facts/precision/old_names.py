@@ -216,13 +216,23 @@ def is_decorator(module: Module, node: ast.expr) -> bool:
     return isinstance(parent, ast.FunctionDef) and node in parent.decorator_list
 
 
+def partial_of(script: Script, module: Module, node: ast.expr) -> ast.Call | None:
+    """The ``functools.partial(autocast, enabled=amp)`` that is made of the class."""
+    call = module.parent(node)
+    if not isinstance(call, ast.Call) or call.args != [node] or any(each.arg is None for each in call.keywords):
+        return None
+    return call if script.flow.values(call.func) == external("functools.partial") else None
+
+
 def is_kept_for_calls(script: Script, module: Module, node: ast.expr) -> bool:
     """Whether an assignment gives the class a name of its own that is called without arguments, and nothing else.
 
-    ``amp_context = autocast if args.amp else nullcontext``, and ``with amp_context():`` further down.
+    ``amp_context = autocast if args.amp else nullcontext``, and ``with amp_context():`` further down, or in a function
+    that is given ``amp_context``.
     """
-    held, statement = node, module.parent(node)
-    if isinstance(statement, ast.IfExp) and node is not statement.test:
+    held: ast.expr = partial_of(script, module, node) or node
+    statement = module.parent(held)
+    if isinstance(statement, ast.IfExp) and held is not statement.test:
         held, statement = statement, module.parent(statement)
     match statement:
         case ast.Assign([ast.Name(name)], value) if value is held:
@@ -231,17 +241,48 @@ def is_kept_for_calls(script: Script, module: Module, node: ast.expr) -> bool:
             return False
     if isinstance(next(each for each in module.ancestors(statement) if isinstance(each, _SCOPES)), ast.ClassDef):
         return False  # a method, which would be given the object
-    reads = [each for each in module.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Load)]
-    calls = [module.parent(each) for each in reads if is_called(module, each)]
     is_local = module.function(statement) is not None and not any(
         name in each.names for each in module.nodes(ast.Global, ast.Nonlocal)
     )
-    return (
-        bool(calls)
-        and len(calls) == len(reads)
-        and not any(isinstance(each, ast.Call) and arguments_of(each) for each in calls)
-        and (is_local or _taken_from(script, module, {name}, {module}) is None)
+    return _is_only_called(script, module, module.tree, name, frozenset()) and (
+        is_local or _taken_from(script, module, {name}, {module}) is None
     )
+
+
+def _is_only_called(script: Script, module: Module, scope: ast.AST, name: str, seen: frozenset[ast.AST]) -> bool:
+    """Whether all that a scope does with a name is to call it without arguments, or to hand it on for that."""
+    names = (each for each in walk(scope) if isinstance(each, ast.Name) and each.id == name)
+    reads = [each for each in names if isinstance(each.ctx, ast.Load)]
+    return bool(reads) and all(
+        _is_called_bare(module, each) or _is_given_to_call(script, module, each, seen | {scope}) for each in reads
+    )
+
+
+def _is_called_bare(module: Module, node: ast.expr) -> bool:
+    call = module.parent(node)
+    return isinstance(call, ast.Call) and call.func is node and not arguments_of(call)
+
+
+def _is_given_to_call(script: Script, module: Module, node: ast.Name, seen: frozenset[ast.AST]) -> bool:
+    """Whether it is an argument of a function of the project that only calls it."""
+    given = module.parent(node)
+    call = module.parent(given) if isinstance(given, ast.keyword) else given
+    if not isinstance(call, ast.Call) or call.func is node:
+        return False
+    flow, called = script.flow, script.flow.called(call)
+    if not called or len(called) != len(flow.values(call.func)):
+        return False
+    for function in called:
+        binding, where = flow.bind(function, call), flow.module_of(function)
+        names = [name for name, each in binding.given.items() if each is node]
+        if not binding.is_whole or len(names) != 1 or function in seen:
+            return False
+        stores = where.stores.get(names[0], ())
+        if any(where.function(each) is function for each in stores):
+            return False
+        if not _is_only_called(script, where, function, names[0], seen):
+            return False
+    return True
 
 
 def checks_type(script: Script, module: Module, node: ast.expr) -> bool:
