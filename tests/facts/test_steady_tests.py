@@ -84,3 +84,74 @@ def test_what_is_filled_where_no_call_gives_it_is_the_same() -> None:
     (choice,) = known.module.nodes(ast.If)
 
     assert SteadyTests(known.flow, loops=frozenset(known.module.nodes(*LOOPS))).holds(choice.test)
+
+
+INNER = """\
+import torch
+from masks import find
+from torch import nn
+
+class Inner(nn.Module):
+    def forward(self, x, mask=None):
+        if mask is not None:
+            x = x * mask
+        return x
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = {made}
+        self.other = Other()
+        self.on = False
+
+    def forward(self, x, given=None):
+        mask = x > 0
+        late = mask if self.on else None
+        return {call}
+
+class Other(nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+net = Net()
+for epoch in range(3):
+    for x in torch.randn(3, 2, 2):
+        net(x)
+    net.on = True
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "is_steady"),
+    [
+        pytest.param("self.inner(x, mask)", True, id="a tensor always"),
+        pytest.param("self.inner(x)", True, id="never"),
+        pytest.param("self.inner(x, None)", True, id="None itself"),
+        pytest.param("self.inner(self.inner(x), mask=mask)", True, id="each call its own"),
+        pytest.param("self.inner.forward(x, mask)", True, id="by its method"),
+        pytest.param("self.other(x, self.inner(x, mask))", True, id="beside another model with two arguments"),
+        pytest.param("(lambda y: self.inner(y, mask))(x)", True, id="in a function within"),
+        pytest.param("self.inner(x, given)", True, id="what no call gives"),
+        pytest.param("self.inner(x, late)", False, id="it is None at first"),
+        pytest.param("self.inner(x, mask if self.on else None)", False, id="it is chosen at the call"),
+        pytest.param("self.inner(x, *[mask][:self.on])", False, id="it may be left out"),
+        pytest.param("self.inner(x, find(x))", False, id="what is not known"),
+        pytest.param("nn.DataParallel(self.inner)(x, mask)", False, id="through a wrapper"),
+    ],
+)
+def test_whether_it_is_none_is_the_same_in_each_step(call: str, *, is_steady: bool) -> None:
+    known = script(INNER.format(made="Inner()", call=call))
+    (choice,) = known.module.nodes(ast.If)
+
+    assert SteadyTests(known.flow, loops=frozenset(known.module.nodes(*LOOPS))).holds(choice.test) == is_steady
+
+
+def test_a_parameter_that_is_given_anew_may_become_none() -> None:
+    known = script(
+        INNER.format(made="Inner()", call="self.inner(x, mask)").replace(
+            "        if mask", "        mask = x.m\n        if mask"
+        )
+    )
+    (choice,) = known.module.nodes(ast.If)
+
+    assert not SteadyTests(known.flow, loops=frozenset(known.module.nodes(*LOOPS))).holds(choice.test)
