@@ -23,7 +23,7 @@ from codemods.facts.loops import REPEATING, around, place
 from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.dtypes import Format, Formats
 from codemods.facts.precision.escapes import leak
-from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, without_bf16
+from codemods.facts.precision.hazards import bce_in_model, grad_in_model, hazards, is_bce, without_bf16
 from codemods.facts.precision.narrow import computed_on_host, narrow_operand, rounded_bound, vanishing
 from codemods.facts.precision.ratios import old_against_new
 from codemods.facts.precision.read_after import Uses
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _OF_A_TRAINING = 2
 """Loops around the steps of a training: over epochs, over batches."""
+_GRAD_IN_MODEL = "nothing scales what a model gives torch.autograd.grad"
 _IN_FP16 = "gradients of binary_cross_entropy of a sigmoid are no numbers in fp16 ({});"
 _IN_BF16 = "probabilities above 0.998 are 1 in bf16, where binary_cross_entropy ({}) has no gradient;"
 
@@ -220,6 +221,10 @@ class Site:
             if inside is not None:
                 text = f"{BCE}, and a model computes it ({HERE});"
                 raise LeftError("loss-of-probabilities", text, located(self.script, inside), remedy=WITH_LOGITS)
+            grad = grad_in_model(self.phases.reach, phase.code)
+            if grad is not None:
+                text = f"{_GRAD_IN_MODEL} ({HERE}): 16 bits may not tell its inputs apart"
+                raise LeftError("gradients-read", text, located(self.script, grad))
 
         if not self.conditions.are_about_cuda:
             nothing = Reason("no-cuda", "no CUDA: this loop moves neither its model nor its batches to a CUDA device")

@@ -1830,6 +1830,30 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
 """,
         "nothing scales what torch.autograd.grad differentiates (line 13): small gradients are zero in fp16; --amp bf16 needs no scaler",
     ),
+    "gradients of what is added to inputs, in a loss that is a module": (
+        HEAD
+        + """\
+
+
+class Smooth(nn.Module):
+    def forward(self, model, x, output):
+        noise = F.normalize(torch.randn_like(x)).requires_grad_()
+        near = F.kl_div(model(x + 1e-6 * noise).log_softmax(1), output.softmax(1))
+        (gradient,) = torch.autograd.grad(near, noise)
+        return F.kl_div(model(x + F.normalize(gradient)).log_softmax(1), output.softmax(1))
+
+
+smooth = Smooth()
+"""
+        + DATA
+        + """\
+    output = model(x)
+    loss = F.cross_entropy(output, y) + smooth(model, x, output.detach())
+    loss.backward()
+    optimizer.step()
+""",
+        "nothing scales what a model gives torch.autograd.grad (line 15): 16 bits may not tell its inputs apart",
+    ),
     "gradients applied by hand": (
         """\
 import torch

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from codemods.facts.target import Target
 
 _BCE = frozenset({"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy"})
+_GRAD = "torch.autograd.grad"
 _LARGEST_HALF = 65504
 _LARGEST_BFLOAT = 3.39e38
 _FILLS = frozenset({"masked_fill", "masked_fill_", "fill_", "full_like", "where", "index_fill_", "fill"})
@@ -91,10 +92,22 @@ def _derives_from_bce(flow: Flow, value: Value) -> bool:
 
 def bce_in_model(reach: Reach, nodes: Iterable[ast.AST]) -> ast.Call | None:
     """A ``binary_cross_entropy`` in the code of a model that the nodes run."""
+    return next((each for each in _in_models(reach, nodes) if is_bce(reach.flow, each)), None)
+
+
+def grad_in_model(reach: Reach, nodes: Iterable[ast.AST]) -> ast.Call | None:
+    """A ``torch.autograd.grad`` in the code of a model that the nodes run, as of virtual adversarial training."""
+    flow = reach.flow
+    inside = _in_models(reach, nodes)
+    return next((each for each in inside if any(of.name == _GRAD for of in flow.values(each.func))), None)
+
+
+def _in_models(reach: Reach, nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    """The calls in the code of models that the nodes run."""
     parts = [each for node in nodes for each in (node, *reach.functions([node]))]
     models = [call for part in parts for call in own(part, ast.Call) if is_model_call(reach.flow, call)]
-    inside = [call for callee in reach.functions(models) for call in own(callee, ast.Call)]
-    return next((each for each in inside if is_bce(reach.flow, each)), None)
+    for callee in reach.functions(models):
+        yield from own(callee, ast.Call)
 
 
 @dataclass(frozen=True, eq=False)
