@@ -9,6 +9,7 @@ from codemods.dataflow.names import words
 from codemods.editing.values import Move
 from codemods.facts.devices.constant_copies import constant_copies
 from codemods.facts.devices.copied_numbers import copied_numbers
+from codemods.facts.devices.remade_modules import remade_modules
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.loop_constants import loop_constants
 from codemods.facts.training.mode_switches import mode_switches
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from codemods.codemod import Finding
     from codemods.facts.devices.copied_numbers import CopiedNumbers
+    from codemods.facts.devices.remade_modules import RemadeModule
     from codemods.facts.script import Script
 
 _MESSAGE = "each iteration makes the same constant again"
@@ -43,10 +45,11 @@ class ConstHoist(Codemod):
         A model, a method of the project or a list is given the tensor, and may write to it or keep it. It stands under
         an ``if`` or ``with`` in the loop, or its name is given other values, too. Gradients are asked for of it. A
         model makes it in its constructor, and copies it to the device in each forward pass, or indexes by an array that
-        it made there: as a buffer it would move with the model. Numbers that are written in a list,
-        ``torch.tensor([0.1, 0.2]).to(x.device)``, are copied in a model's forward pass, or within an expression. Labels
-        are as long as the batch. Nothing is said of what else is not the same each time: of tensors that are written to
-        or added to, of copies of arrays that other code may write to, of random numbers.
+        it made there: as a buffer it would move with the model. A model makes a module of the project anew in each
+        pass, whose constructor copies such a constant. Numbers that are written in a list, ``torch.tensor([0.1,
+        0.2]).to(x.device)``, are copied in a model's forward pass, or within an expression. Labels are as long as the
+        batch. Nothing is said of what else is not the same each time: of tensors that are written to or added to, of
+        copies of arrays that other code may write to, of random numbers.
 
     Results:
         The same values, bit for bit. The memory of the tensor is kept from one iteration to the next.
@@ -123,11 +126,21 @@ for x in torch.randn(10, 8, 4):
         for numbers in copied_numbers(script):
             if numbers.module.statement(numbers.call) not in statements:
                 yield self.left(numbers.module, numbers.call, _why_copied(numbers))
+        for made in remade_modules(script):
+            yield self.left(made.module, made.call, _why_remade(made))
         for copy in constant_copies(script):
             text = f"each forward pass copies '{copy.name}' to the device, which the constructor made ({HERE}):"
             given = "a tensor of the array" if copy.is_array else "it"
             remedy = f"give {given} to register_buffer({copy.name!r}, …, persistent=False) there, and move the model"
             yield self.left(copy.module, copy.call, Reason("made-in-loop", text, (at(copy.module, copy.made),), remedy))
+
+
+def _why_remade(made: RemadeModule) -> Reason:
+    """Why a module had better be made once, with the constant that its constructor copies."""
+    name = made.class_.name
+    text = f"each forward pass makes an object of class {name}, which copies a constant to the device ({HERE}):"
+    remedy = "make it once, in the constructor"
+    return Reason("made-in-loop", text, (at(made.home, made.copy),), remedy)
 
 
 def _why_copied(numbers: CopiedNumbers) -> Reason:

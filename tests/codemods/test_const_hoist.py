@@ -598,3 +598,39 @@ def test_a_mode_that_an_iteration_changes_is_set_in_each() -> None:
     body = "net.train()\nloss = net(x).mean()\nloss.backward()\nif i > 3:\n    net.eval()\n    print(net(x))"
 
     check_silent(ConstHoist, f"{HEAD}{LOOP}{indented(body)}")
+
+
+def test_a_module_that_each_pass_makes_is_left() -> None:
+    code = """\
+import torch
+from torch import nn
+
+
+class Range(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.values = torch.Tensor(list(range(size))).cuda()
+
+    def forward(self, x):
+        return (x * self.values).sum(1)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return Range(4)(self.fc(x))
+
+
+model = Net().cuda()
+for x in torch.randn(10, 8, 4):
+    model(x.cuda()).mean().backward()
+"""
+    because = (
+        "each forward pass makes an object of class Range, which copies a constant to the device (line 8):"
+        " make it once, in the constructor"
+    )
+
+    check_leaves(ConstHoist, code, because)
