@@ -138,3 +138,23 @@ LEFT = {
 @pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=list(LEFT))
 def test_a_list_of_several_runs_is_left(code: str, because: str) -> None:
     check_leaves(DeferSync, code, because)
+
+
+def test_parts_of_an_index_are_few() -> None:
+    start = "shares = []\norder = torch.randperm(n)\nfor epoch in range(2):\n    for first in range(0, n, part):\n"
+    rows = "        x = data[order[first : first + part]].to(device)\n        out = model(x)\n        loss = out.square().mean()\n"
+    step = "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n"
+    before = start + rows + "        shares += [(out > 0).float().mean().item()]\n" + step + "print(sum(shares))\n"
+    after = (
+        start.replace("    for first", "    len_shares = len(shares)\n    for first")
+        + rows
+        + "        shares += [(out > 0).float().mean()]\n"
+        + step
+        + "    shares[len_shares:] = [each.item() for each in shares[len_shares:]]\nprint(sum(shares))\n"
+    )
+    head = SCRIPT[: SCRIPT.index("def train")] + (
+        "import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument('-n', type=int)\n"
+        "args = parser.parse_args(['-n', '12'])\nprint(vars(args))\nn, part = args.n, args.n // 3\ndata = torch.randn(n, 6)\n"
+    )
+
+    check_rewrites(DeferSync, head + before, head + after)

@@ -12,6 +12,8 @@ from codemods.facts.training.pass_counts import is_short
 HEAD = """\
 import argparse
 import itertools
+import numpy
+import torch
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=50)
 parser.add_argument("--many", type=int, default=10_000_000)
@@ -45,6 +47,26 @@ data = [1, 2]
         ),
         pytest.param("args.n = args.steps * 30\nfor x in range(args.n):", False, id="an attribute that is made of one"),
         pytest.param("n = 3\nwhile data:\n    n = n * 2\nfor x in range(n):", False, id="a number that grows"),
+        pytest.param(
+            "order = numpy.arange(args.any)\nfor x in range(0, args.any, args.steps):", True, id="parts of an index"
+        ),
+        pytest.param(
+            "order = torch.randperm(args.any)\nfor x in range(0, args.any, args.any):", True, id="parts at random"
+        ),
+        pytest.param("order = numpy.arange(args.any)\nfor x in range(args.any):", False, id="each item of an index"),
+        pytest.param(
+            "order = numpy.arange(args.many)\nfor x in range(0, args.any, 2):", False, id="an index of other items"
+        ),
+        pytest.param(
+            "def order():\n    return numpy.arange(args.any)\nfor x in range(0, args.any, 2):",
+            False,
+            id="an index of another function",
+        ),
+        pytest.param(
+            "order = numpy.zeros(args.any)\nfor x in range(0, args.any, 2):", False, id="an array that is no index"
+        ),
+        pytest.param("for x in range(0, args.any, 2):", False, id="parts of nothing that is seen"),
+        pytest.param("for x in range(0, 1000, args.any):", True, id="any steps of a small number"),
         pytest.param("for x in itertools.count():", False, id="no end"),
         pytest.param("while data:", False, id="a condition"),
     ],

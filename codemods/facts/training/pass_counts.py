@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import last_name, walk
+from codemods.dataflow.source import last_name, unparsed, walk
 from codemods.dataflow.values import Choice, Literal, library_names
 from codemods.facts.loops import module_of
+from codemods.facts.reach import own
 from codemods.facts.reaching import reaching
 from codemods.facts.workers.arguments import options
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 _COUNTING = frozenset({"builtins.range", "tqdm.trange", "tqdm.auto.trange", "itertools.count", "itertools.cycle"})
 _LENGTHS = frozenset({"len", "size"})
+_OF_INDICES = frozenset({"numpy.arange", "numpy.random.permutation", "torch.arange", "torch.randperm"})
+"""What makes an index of so many items, which are in memory then."""
+_BOUNDS = 2
+"""How many arguments of ``range`` say how far it goes: a step makes passes fewer."""
 
 
 def is_short(script: Script, module: Module, loop: Loop, most: int) -> bool:
@@ -36,7 +41,10 @@ def is_short(script: Script, module: Module, loop: Loop, most: int) -> bool:
         if isinstance(each, ast.Call) and library_names(script.flow.values(each.func)) & _COUNTING
     )
     counts = _Counts(script)
-    return all(bool(each.args) and all(counts.is_small(module, one, most) for one in each.args) for each in counting)
+    return all(
+        bool(each.args) and all(counts.is_bound(module, each, one, most) for one in each.args[:_BOUNDS])
+        for each in counting
+    )
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,21 @@ class _Counts:
             return True
         amount = self._amount(module, node, frozenset())
         return amount is not None and amount <= most
+
+    def is_bound(self, module: Module, counting: ast.Call, node: ast.expr, most: int) -> bool:
+        """Whether the call counts to no more than this: so it does to what is small, or in steps through an index."""
+        in_steps = len(counting.args) > _BOUNDS
+        return self.is_small(module, node, most) or (in_steps and self._has_index(module, node))
+
+    def _has_index(self, module: Module, node: ast.expr) -> bool:
+        """Whether the function makes an index of so many items, of which passes take parts: ``torch.randperm(n)``."""
+        text = unparsed(node)
+        for call in own(module.function(node) or module.tree, ast.Call):
+            if [unparsed(each) for each in call.args] == [text]:
+                called = library_names(self.script.flow.values(call.func))
+                if called and called <= _OF_INDICES:
+                    return True
+        return False
 
     def _amount(self, module: Module, node: ast.expr, within: frozenset[ast.expr]) -> float | None:
         """The most that an expression may come to; None where that is not known."""
