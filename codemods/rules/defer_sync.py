@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 _MESSAGE = "each iteration waits for the device, to add up on the host what it has computed"
 _KEPT = "each iteration waits for the device, to keep on the host what it has computed"
 _SELDOM = "each iteration waits for the device, for a number that few iterations use"
-_ITEMS = ("[each.item() for each in ", "]")
-"""What stands around a list of tensors to make one of numbers of it."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _BACK = "each iteration waits for the device, to bring back to it what it has computed"
 
@@ -51,7 +49,8 @@ class DeferSync(Codemod):
     Why it is faster:
         ``loss.item()`` waits until the device has computed the loss, and all that was queued before it. Meanwhile the
         host queues nothing and reads no batch, and when the wait is over the device has nothing to do. A sum that stays
-        on the device lets the host run ahead, as does a list of tensors, or a tensor on the device whose items are set
+        on the device lets the host run ahead, as does a list of tensors or of rows of them
+        (``losses.append([loss.item(), error.item()])``), or a tensor on the device whose items are set
         (``losses[k] = loss.item()``). Sums and lists may be items of a dictionary that the function has to itself
         (``stats["loss"] += loss.item()``). Where few passes read a list and then empty it (``losses = []``), they make
         numbers of it; where each epoch appends to one list, each makes numbers of what it has appended. What is
@@ -256,11 +255,11 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
             _on_device(kept, each) if kept.widens(each) else _as_tensor(kept, each, _counted(kept, each))
             for each in kept.readings
         ]
-        edits += [*_without_copies(kept), *_read_inside(total, *_ITEMS)]
+        edits += [*_without_copies(kept), *_read_inside(total, *kept.as_numbers)]
         if kept.goes_on:
             edits += _of_this_run(kept)
         elif total.is_read_after:
-            edits.append(Insert(total.module, total.loop, _converted(total, *_ITEMS), "after"))
+            edits.append(Insert(total.module, total.loop, _converted(total, *kept.as_numbers), "after"))
         promise = Promise.PRECISION if kept.rounds_otherwise else Promise.BITWISE
         return self.rewrites(total.module, node, _KEPT, *edits, promise=promise)
 
@@ -304,7 +303,7 @@ def _of_this_run(kept: DeferredList) -> Iterator[Edit]:
     module, loop, name = kept.total.module, kept.total.loop, kept.total.written
     last = f"{name}[{kept.mark}:]"
     yield Insert(module, loop, f"{kept.mark} = len({name})", "before")
-    yield Insert(module, loop, f"{last} = {last.join(_ITEMS)}", "after")
+    yield Insert(module, loop, f"{last} = {last.join(kept.as_numbers)}", "after")
 
 
 def _told_later(kept: DeferredUpdates) -> Iterator[Edit]:

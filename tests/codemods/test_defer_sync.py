@@ -446,6 +446,29 @@ SUMS = {
         "    for _ in range(2):\n        print(s.pop())\n    s = []",
         "return i",
     ),
+    "a list of rows": (
+        "s = []",
+        "s.append([loss.item(), (out.argmax(1) == y).sum().cpu().item()])",
+        "return s",
+        "s.append([loss.detach(), (out.argmax(1) == y).sum()])",
+        "s = [[one.item() for one in each] for each in s]\nreturn s",
+    ),
+    "a list of tuples, which few passes read and empty": (
+        "s = []",
+        "s += [(loss.item(), out.max().item())]\nif i % 3 == 2:\n    print(math.fsum(each for each, _ in s))\n    s = []",
+        "return tuple(zip(*s))",
+        "s += [(loss.detach(), out.max().detach())]\nif i % 3 == 2:\n"
+        "    s = [tuple(one.item() for one in each) for each in s]\n"
+        "    print(math.fsum(each for each, _ in s))\n    s = []",
+        "s = [tuple(one.item() for one in each) for each in s]\nreturn tuple(zip(*s))",
+    ),
+    "a loss to which each pass adds before it is kept": (
+        "s = []",
+        "total = loss.detach() * 2\nif i:\n    total += loss.detach() / i\ns.append(total.item())",
+        "return s",
+        "total = loss.detach() * 2\nif i:\n    total += loss.detach() / i\ns.append(total.detach())",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
     "a list and a sum": (
         "s, n = [], 0.0",
         "n += loss.item()\ns.append(loss.item())",
@@ -823,6 +846,62 @@ LEFT = {
             "for i",
             "'s' is not known to be a new list before each run of the loop ({}): append to one, and extend this by it",
         ),
+    ),
+    "a list of rows of two sorts": (
+        ("s = []", "s.append([loss.item()])\ns.append((loss.item(),))", "return s"),
+        ("s.append((", "'s' has rows of several sorts ({})"),
+    ),
+    "a row of what float() makes a number": (
+        ("s = []", "s.append([loss.item(), float(loss)])", "return s"),
+        (
+            "s.append",
+            "append() keeps its value in each iteration ({}): keep the tensor, detached, and make numbers of all of them "
+            "after the loop",
+        ),
+    ),
+    "a row of what is written to later": (
+        ("s = []", "s.append([loss.item(), 0])\ns[-1][1] = 1\nloss.data.mul_(2)", "return s"),
+        (
+            "s.append",
+            "append() keeps its value in each iteration ({}): keep the tensor, detached, and make numbers of all of them "
+            "after the loop",
+        ),
+    ),
+    "a loss to which the next pass adds": (
+        ("s, total = [], model.bias.detach().sum()", "total += loss.detach()\ns.append(total.item())", "return s"),
+        ("total +=", "'total' is written to in each iteration ({})"),
+    ),
+    "a loss that few passes make anew": (
+        (
+            "s, total = [], model.bias.detach().sum()",
+            "if i % 2:\n    total = loss.detach() * 1\ntotal += loss.detach()\ns.append(total.item())",
+            "return s",
+        ),
+        ("total +=", "'total' is written to in each iteration ({})"),
+    ),
+    "a loss to which is added before it is made anew": (
+        (
+            "s, total = [], model.bias.detach().sum()",
+            "total += 1\ntotal = loss.detach() * 1\ns.append(total.item())",
+            "return s",
+        ),
+        ("total +=", "'total' is written to in each iteration ({})"),
+    ),
+    "another name of a loss, to which is added": (
+        (
+            "s, held = [], model.bias.detach().sum()",
+            "total = held\ntotal += loss.detach()\ns.append(total.item())",
+            "return s",
+        ),
+        ("total +=", "'total' is written to in each iteration ({})"),
+    ),
+    "the same memory, to which is added": (
+        (
+            "s, held = [], model.bias.detach().sum()",
+            "total = held.to(device)\ntotal += loss.detach()\ns.append(total.item())",
+            "return s",
+        ),
+        ("s.append", "whether 'total' is a new tensor without dimensions is not known ({})"),
     ),
     "a list of pairs": (
         ("s = []", "s.append((loss.item(), len(x)))", "return s"),

@@ -24,6 +24,7 @@ from codemods.facts.training.apart import can_tell_device, other_device, why_apa
 from codemods.facts.training.arrays_of_one import ArrayOfOne, array_of_one
 from codemods.facts.training.deferred_copies import Copy, DeferredCopy, copied
 from codemods.facts.training.deferred_lists import NUMBERS, DeferredList
+from codemods.facts.training.deferred_rows import ROWS, DeferredRows
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
 from codemods.facts.training.deferred_updates import DeferredUpdates
 from codemods.facts.training.iterations import called_functions, is_backward
@@ -357,8 +358,10 @@ class _Iteration:
         by_names = {each.read: each.given for each in by_name if each is not None and each.total == total.name}
         if isinstance(total, Meter):
             return DeferredUpdates(self._flow, total, readings, named=by_names, script=self.script)
-        if appended(total.additions[0]):
-            return DeferredList(self._flow, total, readings, named=by_names, script=self.script)
+        kept = appended(total.additions[0])
+        if kept is not None:
+            of_kept = DeferredRows if isinstance(kept[1], ROWS) else DeferredList
+            return of_kept(self._flow, total, readings, named=by_names, script=self.script)
         return Deferral(self._flow, total, readings, named=by_names)
 
     def _why_not(self, deferral: Deferral) -> Reason | None:
@@ -389,7 +392,7 @@ class _Iteration:
             pair = added(statement) or appended(statement) or decayed(statement)
             item = written_item(statement)
             is_kept = pair is not None and self._has_own(statement)
-            if pair is not None and is_kept and one.node in walk(pair[1]) and not isinstance(pair[1], ast.List):
+            if pair is not None and is_kept and one.node in walk(pair[1]):
                 by_name.setdefault(pair[0], []).append(one)
             elif item is not None and one.node in walk(item[1]) and (made := self._made(item[0])) is not None:
                 name = unparsed(item[0].value)
@@ -590,13 +593,8 @@ class _Iteration:
                 return Reason("seen-elsewhere", text, (place,), remedy="add up under a name of the function")
         is_timed = any(clocks(self._flow, self.loop))
         remedy = _METER if not is_timed and self._is_given_to_meter(one) else ""
-        remedy = NUMBERS if isinstance(one, ArrayOfOne) or (not is_timed and self._is_in_row(one)) else remedy
+        remedy = NUMBERS if isinstance(one, ArrayOfOne) else remedy
         return why_needed(self._module, self.loop, one, if_kept=remedy)
-
-    def _is_in_row(self, one: Reading) -> bool:
-        """Whether it is appended beside others: ``losses.append([loss.item(), error.item()])``."""
-        pair = appended(self._module.statement(one.node))
-        return pair is not None and isinstance(pair[1], ast.List) and one.node in pair[1].elts
 
     def _is_given_to_meter(self, one: Reading) -> bool:
         """Whether a method of the project is given it: ``losses.update(loss.item(), n)``."""

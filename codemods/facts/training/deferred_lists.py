@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import is_pythons_own
-from codemods.dataflow.source import LOOPS, unparsed, walk
+from codemods.dataflow.source import LOOPS, is_name, unparsed, walk
 from codemods.dataflow.values import library_names
 from codemods.facts.models.local_steps import held_by, names_of_one, writes_into
 from codemods.facts.numbers import is_number_alone
@@ -52,6 +52,11 @@ class DeferredList(Deferral):
 
     script: Script = field(kw_only=True)
 
+    @property
+    def as_numbers(self) -> tuple[str, str]:
+        """What stands around a list of tensors to make one of numbers of it."""
+        return "[each.item() for each in ", "]"
+
     def why_not(self) -> Reason | None:
         """Why the list has to hold numbers of Python's in each pass, or would not hold the same."""
         return (
@@ -71,8 +76,7 @@ class DeferredList(Deferral):
             item = self._item(statement)
             one = next((each for each in self.readings if each.node is item), None)
             if item is None or (not isinstance(item, _COMPUTED) if one is None else one.cuts):
-                remedy = NUMBERS if isinstance(item, ast.Tuple) else ""
-                return needed(self.total.module, statement, "append() keeps its value in each iteration", remedy)
+                return needed(self.total.module, statement, "append() keeps its value in each iteration")
             reason = self._why_no_tensor(one) if one is not None else self._why_computed(item)
             if reason is not None:
                 return reason
@@ -104,8 +108,26 @@ class DeferredList(Deferral):
         for name in names_of_one(self.total.loop, root) if root is not None else ():
             written = (each for each in walk(self.total.loop) if writes_into(each, name))
             for node in (*written, *writes_after(self.flow, self.total.loop, one.node, name)):
-                return needed(module, node, f"'{name}' is written to in each iteration")
+                if not self._is_made_before(name, node, one):
+                    return needed(module, node, f"'{name}' is written to in each iteration")
         return None
+
+    def _is_made_before(self, name: str, write: ast.AST, one: Reading) -> bool:
+        """Whether each pass makes the tensor anew, and writes to it only then, and before it is read.
+
+        ``loss = criterion(out, y)``, ``loss += penalty`` and then ``losses.append(loss.item())``: the next pass writes
+        to another one.
+        """
+        module, span = one.module, one.module.span
+        if module.function(write) is not self.total.function or span(write)[1] > span(one.node)[0]:
+            return False
+        return any(
+            isinstance(each, ast.Assign)
+            and [is_name(target, name) for target in each.targets] == [True]
+            and held_by(each.value) is None
+            and span(each)[1] <= span(write)[0]
+            for each in self.total.loop.body
+        )
 
     def _why_computed(self, item: ast.expr) -> Reason | None:
         """Why what is computed of numbers that are read would come out otherwise on the device, or as another type."""
