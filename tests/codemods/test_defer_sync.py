@@ -4,6 +4,7 @@ import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
 from codemods.codemod import Promise
+from codemods.facts.training.deferred_lists import NUMBERS
 from codemods.rules.defer_sync import DeferSync
 from tests.training import run_script
 
@@ -1095,24 +1096,40 @@ class Meter:
 
 
 @pytest.mark.parametrize(
-    ("start", "clock", "remedy"),
+    ("start", "remedy"),
     [
         pytest.param(
             "[Meter()][0]",
-            "",
             ": give it the tensor, detached, and make a number of its average where that is shown",
             id="a meter",
         ),
-        pytest.param(
-            "[Meter()][0]", "print(time.time())\n", "", id="a meter beside a clock, which would no longer show the time"
-        ),
-        pytest.param("set()", "", "", id="something of Python's"),
+        pytest.param("set()", f": {NUMBERS}", id="something of Python's"),
     ],
 )
-def test_what_keeps_a_number_is_left(start: str, clock: str, remedy: str) -> None:
-    code = METER + function(f"meter = {start}", f"{clock}meter.update(loss.item(), len(x))", "return meter")
+def test_what_keeps_a_number_is_left(start: str, remedy: str) -> None:
+    code = METER + function(f"meter = {start}", "meter.update(loss.item(), len(x))", "return meter")
     because = f"update() keeps its value in each iteration (line {line_of(code, 'meter.update')}){remedy}"
 
+    check_leaves(DeferSync, HEAD + code, because)
+
+
+def test_what_keeps_a_number_beside_a_clock_is_left_for_that() -> None:
+    code = METER + function(
+        "meter = [Meter()][0]", "print(time.time())\nmeter.update(loss.item(), len(x))", "return meter"
+    )
+    because = (
+        "the loop reads a clock, which shows how long the device took as long as the host waits (line {}): read it every "
+        "so many iterations, below what these print of the device"
+    )
+
+    check_leaves(DeferSync, HEAD + code, because.format(line_of(code, "print(time")))
+
+
+def test_what_keeps_a_number_beside_another_wait_is_left_for_that() -> None:
+    inside = "torch.cuda.synchronize()\nmeter.update(loss.item(), len(x))"
+    code = METER + function("meter = [Meter()][0]", inside, "return meter")
+
+    because = f"each iteration waits for the device anyway (line {line_of(code, 'torch.cuda.synchronize()')})"
     check_leaves(DeferSync, HEAD + code, because)
 
 

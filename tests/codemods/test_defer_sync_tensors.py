@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kit import check_leaves, check_rewrites
 
+from codemods.facts.training.deferred_lists import NUMBERS
 from codemods.rules.defer_sync import DeferSync
 from tests.training import run_script
 
@@ -253,4 +254,4 @@ def test_an_array_is_left() -> None:
     code = HEAD + ESTIMATE.replace("torch.zeros(steps)", "np.zeros(steps)")
     code = code.replace("import torch\n", "import numpy as np\nimport torch\n", 1)
 
-    check_leaves(DeferSync, code, "its value is kept in 'losses[k]' in each iteration (line 19)")
+    check_leaves(DeferSync, code, f"its value is kept in 'losses[k]' in each iteration (line 19): {NUMBERS}")

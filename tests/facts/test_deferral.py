@@ -9,6 +9,7 @@ from probe import script
 
 from codemods.facts.reason import Reason
 from codemods.facts.training.deferral import outcomes
+from codemods.facts.training.deferred_lists import NUMBERS
 from codemods.facts.training.seldom_uses import SeldomUse
 
 HEAD = """\
@@ -222,7 +223,9 @@ def test_sums(inside: str, expected: list[str]) -> None:
             id="given to what may need it, by another name",
         ),
         pytest.param(
-            "more[i] = loss.item()", "its value is kept in 'more[i]' in each iteration (line 12)", id="in an item"
+            "more[i] = loss.item()",
+            f"its value is kept in 'more[i]' in each iteration (line 12): {NUMBERS}",
+            id="in an item",
         ),
         pytest.param(
             "more.s += loss.item()",

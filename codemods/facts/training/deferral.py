@@ -16,6 +16,7 @@ from codemods.facts.data.loader_use import why_one_batch
 from codemods.facts.devices.cuda_use import capture, no_cuda
 from codemods.facts.devices.readings import is_copy_to_host, is_sure, reading, waits
 from codemods.facts.loops import module_of, repeats
+from codemods.facts.models.local_steps import held_by, writes_into
 from codemods.facts.models.scripted_code import may_be_scripted
 from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, Reason, at
@@ -591,10 +592,26 @@ class _Iteration:
                 text = f"other code may read '{unparsed(target)}' while the loop runs ({HERE}):"
                 place = at(self._module, one.node)
                 return Reason("seen-elsewhere", text, (place,), remedy="add up under a name of the function")
-        is_timed = any(clocks(self._flow, self.loop))
-        remedy = _METER if not is_timed and self._is_given_to_meter(one) else ""
-        remedy = NUMBERS if isinstance(one, ArrayOfOne) else remedy
-        return why_needed(self._module, self.loop, one, if_kept=remedy)
+        in_vain = (self._why_kept_in_vain(one) or self._times([])) if self._is_only_kept(one) else None
+        kept_apart = "" if self._is_written_to(one) else NUMBERS
+        remedy = _METER if self._is_given_to_meter(one) else kept_apart
+        return in_vain or why_needed(self._module, self.loop, one, if_kept=remedy)
+
+    def _is_written_to(self, one: Reading) -> bool:
+        """Whether the loop writes to the tensor itself, so that it is another number later."""
+        root = held_by(one.tensor)
+        return root is not None and any(writes_into(each, root) for each in walk(self.loop))
+
+    def _is_only_kept(self, one: Reading) -> bool:
+        """Whether each pass does nothing with the number but to keep it."""
+        use = use_in_passes(self._module, self.loop, one.node)
+        return use is not None and not use.decides and not use.remedy
+
+    def _why_kept_in_vain(self, one: Reading) -> Reason | None:
+        """Where the iteration waits for the device even if it kept all as tensors that it keeps as numbers."""
+        decisive = {each.node for each in self._sorted()[1] if not self._is_only_kept(each)}
+        kept = {node for each in self.readings if each.node not in decisive for node in walk(each.node)}
+        return self._why_in_vain([one], [each for each in self._other_waits([]) if each[2] not in kept])
 
     def _is_given_to_meter(self, one: Reading) -> bool:
         """Whether a method of the project is given it: ``losses.update(loss.item(), n)``."""
