@@ -13,12 +13,15 @@ from codemods.editing.splitting import width
 from codemods.editing.values import Remove, Replace
 from codemods.facts.models.attention_dimensions import WITHOUT_HEADS, dimensions, mask_dimensions
 from codemods.facts.models.attention_masks import LOOSE, tight
+from codemods.facts.models.attention_obstacles import moved
+from codemods.facts.models.innermost import needs_copy
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.attention import DROPOUT, FUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
     from codemods.facts.models.attention import Attention, Dropped
@@ -30,8 +33,8 @@ _SWITCHES = frozenset({"train", "eval", "training"})
 """Attributes and methods by which a layer is put into training or evaluation."""
 _HEADS = 1
 """The dimension of heads in what fused kernels take."""
-_MAKES = words("bool byte to type size view unsqueeze triu tril ones zeros ones_like eq ne expand")
-"""Methods, and functions of torch, that make a tensor and do nothing else."""
+_MAKES = words("sqrt bool byte to type size view unsqueeze triu tril ones zeros ones_like eq ne expand")
+"""Methods and functions that make a tensor or a number, and do nothing else."""
 _HALF = "0.5"
 """The share that a dropout drops where nothing is said."""
 
@@ -46,7 +49,9 @@ def fused(script: Script, attention: Attention) -> list[Edit] | Reason:
     scores = attention.scores
     needs_heads = dimensions(script.flow, attention) == WITHOUT_HEADS
     with_heads = f".unsqueeze({_HEADS})" if needs_heads else ""
-    arguments = [_operand(module, each, with_heads) for each in (scores.query, scores.key, attention.value)]
+    arguments = [
+        _operand(script.flow, module, each, with_heads) for each in (scores.query, scores.key, attention.value)
+    ]
     for mask in scores.masks if not attention.is_causal else ():
         is_for_each = needs_heads and mask_dimensions(script.flow, attention) == WITHOUT_HEADS
         text = _mask(script, attention, mask, with_heads if is_for_each else "")
@@ -58,24 +63,31 @@ def fused(script: Script, attention: Attention) -> list[Edit] | Reason:
         arguments += [f"dropout_p={share}"] if share is not None else []
     if attention.is_causal:
         arguments.append("is_causal=True")
-    if attention.scale is not None:
-        arguments.append(f"scale={_scale(module, attention.scale)}")
+    if attention.scales:
+        arguments.append(f"scale={_scale(module, attention.scales)}")
     behind = f".squeeze({_HEADS}){attention.behind}" if needs_heads else attention.behind
     call = _laid_out(attention, name, arguments, behind)
     return [
         *imports,
-        *(Remove(module, each, with_heading=True) for each in (*_idle_masks(attention), *attention.gone)),
+        *(Remove(module, each, with_heading=True) for each in (*_idle(attention), *attention.gone)),
         Replace(module, attention.output, call.replace("{", "{{").replace("}", "}}")),
     ]
 
 
-def _idle_masks(attention: Attention) -> Iterator[ast.stmt]:
-    """The statements that only make a triangle, of which nothing is read any more: ``is_causal`` says it."""
+def _idle(attention: Attention) -> Iterator[ast.stmt]:
+    """The statements that only make a triangle or a scale, of which nothing is read any more.
+
+    ``is_causal`` says the one, and nothing has to be said of a scale that is the usual one.
+    """
     module = attention.module
-    gone = {each for one in (*attention.gone, module.statement(attention.output)) for each in walk(one)}
-    for mask in attention.scores.masks if attention.is_causal else ():
-        name, function = mask.node, module.function(mask.node)
-        if not isinstance(name, ast.Name) or function is None:
+    gone = {each for one in (*attention.gone, attention.output) for each in walk(one)}
+    gone -= {each for one in _kept(attention) for each in walk(one)}
+    unsaid = [each.node for each in attention.scores.masks] if attention.is_causal else []
+    unsaid += [each.node for each in attention.scores.scales] if not attention.scales else []
+    idle = {each.id: each for each in unsaid if isinstance(each, ast.Name)}
+    for name in idle.values():
+        function = module.function(name)
+        if function is None:
             continue
         named = [each for each in module.nodes(ast.Name) if each.id == name.id and module.function(each) is function]
         reads = [each for each in named if isinstance(each.ctx, ast.Load)]
@@ -91,8 +103,17 @@ def _idle_masks(attention: Attention) -> Iterator[ast.stmt]:
                     yield statement
 
 
+def _kept(attention: Attention) -> Iterator[ast.expr]:
+    """The expressions that the fused function is given."""
+    unsaid = [each.node for each in attention.scores.masks] if attention.is_causal else []
+    unsaid += [each.node for each in attention.scores.scales]
+    yield attention.value.node
+    yield from (each for each in moved(attention) if each not in unsaid)
+    yield from (each.node for each in attention.scales)
+
+
 def _only_makes(node: ast.expr) -> bool:
-    """Whether an expression does nothing but make a tensor: of others, by slices, comparisons and torch's functions."""
+    """Whether an expression does nothing but make a tensor or a number: by slices, comparisons and known functions."""
     for each in walk(node):
         if isinstance(each, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)):
             return False
@@ -101,10 +122,12 @@ def _only_makes(node: ast.expr) -> bool:
     return True
 
 
-def _operand(module: Module, operand: Operand, with_heads: str) -> str:
+def _operand(flow: Flow, module: Module, operand: Operand, with_heads: str) -> str:
     code = module.code(operand.node)
-    if operand.suffix or with_heads:
-        return f"{tight(module, operand.node)}{operand.suffix}{with_heads}"
+    copied = ".contiguous()" if needs_copy(flow, module, operand) else ""
+    behind = f"{operand.suffix}{copied}{with_heads}"
+    if behind:
+        return f"{tight(module, operand.node)}{behind}"
     return f"({code})" if isinstance(operand.node, (ast.Tuple, ast.GeneratorExp)) and code[:1] != "(" else code
 
 
@@ -188,13 +211,21 @@ def _is_read(node: ast.Attribute) -> bool:
     return node.attr == "training" and isinstance(node.ctx, ast.Load)
 
 
-def _scale(module: Module, scale: Scale) -> str:
-    if isinstance(scale.node, ast.Constant) and not hasattr(scale.node, "lineno"):
-        return repr(scale.node.value)
-    if not scale.divides:
-        return module.code(scale.node)
+def _scale(module: Module, scales: tuple[Scale, ...]) -> str:
+    first, *others = scales
+    if isinstance(first.node, ast.Constant) and not hasattr(first.node, "lineno"):
+        return repr(first.node.value)
+    if not others:
+        return f"1 / {_factor(module, first)}" if first.divides else module.code(first.node)
+    if len({(ast.dump(each.node), each.divides) for each in scales}) == 1:
+        return f"{tight(module, first.node)} ** {'-' if first.divides else ''}{len(scales)}"
+    factors = [_factor(module, each) for each in scales if not each.divides]
+    return " / ".join([" * ".join(factors) or "1", *(_factor(module, each) for each in scales if each.divides)])
+
+
+def _factor(module: Module, scale: Scale) -> str:
     is_power = isinstance(scale.node, ast.BinOp) and isinstance(scale.node.op, ast.Pow)
-    return f"1 / {module.code(scale.node) if is_power else tight(module, scale.node)}"
+    return module.code(scale.node) if is_power else tight(module, scale.node)
 
 
 def _laid_out(attention: Attention, name: str, arguments: list[str], behind: str) -> str:

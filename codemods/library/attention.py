@@ -20,6 +20,8 @@ FILLS = frozenset({"masked_fill", "masked_fill_"})
 DIVISIONS = frozenset({"div", "div_", "divide", "divide_", "true_divide", "true_divide_"})
 FACTORS = frozenset({"mul", "mul_", "multiply", "multiply_"})
 SUMS = frozenset({"add", "add_"})
+CASTS = frozenset({"to", "type"})
+"""Methods that convert a tensor to the number format that they are given."""
 VIEWS = frozenset({"view", "view_as"})
 """Methods that fail for some layouts in memory."""
 KEEPS_LAYOUT = frozenset(

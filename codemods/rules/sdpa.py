@@ -35,12 +35,13 @@ class Sdpa(Codemod):
 
     When it is left:
         The weights are returned, kept, plotted or read by a hook. Between the products stands more than a scale, one
-        mask and a dropout: another softmax, heads that are mixed, a learnt temperature. A mask fills with a finite
-        number, and may hide all keys of a query. A mask that is added is not known to hold floats. A mask is not seen
-        to have two dimensions or more: of one with a single dimension the function raises an error. Gradients are
-        differentiated again. The result is viewed. Queries are not seen to have four dimensions, as the kernels take
-        them, nor three, of which four can be made. TorchScript compiles code of the script. On CUDA results are to
-        repeat, and no ``torch.use_deterministic_algorithms(True)`` asks the kernels for it.
+        mask and a dropout: another softmax, heads that are mixed, a learnt temperature. The softmax is computed in 32
+        bits, and weights are not seen to get the format of the queries again. A mask fills with a finite number, and
+        may hide all keys of a query. A mask that is added is not known to hold floats. A mask is not seen to have two
+        dimensions or more: of one with a single dimension the function raises an error. Gradients are differentiated
+        again. The result is viewed. Queries are not seen to have four dimensions, as the kernels take them, nor three,
+        of which four can be made. TorchScript compiles code of the script. On CUDA results are to repeat, and no
+        ``torch.use_deterministic_algorithms(True)`` asks the kernels for it.
 
         A mask that nothing reads any more stays a buffer of its module, as checkpoints hold it. One that is loaded is
         taken to hold the triangle that the class makes, as checkpoints of the class do: it is not read any more.
@@ -48,6 +49,9 @@ class Sdpa(Codemod):
     Results:
         Rounded otherwise, to 1e-6. Dropout draws another mask. A query whose keys are all hidden by ``-inf`` has zeros
         in the place of NaN.
+
+        The fused kernels take no tensors whose width is not innermost in memory, as where the channels stand in front
+        of the tokens: such are copied.
 
     References:
         ``torch.nn.functional.scaled_dot_product_attention``; "FlashAttention" (arXiv 2205.14135).

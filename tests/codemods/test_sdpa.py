@@ -111,7 +111,55 @@ FORMS = {
     ),
     "einsum with heads behind": (
         "q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)\natt = torch.einsum('nqhd,nkhd->nhqk', [q, k]) / self.head_dim ** 0.5\ny = torch.einsum('nhql,nlhd->nqhd', [torch.softmax(att, dim=3), v]).transpose(1, 2)\n",
-        "q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)\ny = F.scaled_dot_product_attention(\n    q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), scale=1 / self.head_dim ** 0.5\n).transpose(1, 2).transpose(1, 2)\n",
+        "q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)\ny = F.scaled_dot_product_attention(\n    q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)\n).transpose(1, 2).transpose(1, 2)\n",
+    ),
+    "the softmax is computed in 32 bits": (
+        "att = F.softmax((q @ k.mT * self.scale).float(), dim=-1).type_as(q)\ny = att @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v, scale=self.scale)\n",
+    ),
+    "the softmax is told 32 bits": (
+        "att = q @ k.mT * self.scale\natt = F.softmax(att, dim=-1, dtype=torch.float32).to(k.dtype)\ny = self.drop(att) @ v\n",
+        "y = F.scaled_dot_product_attention(\n    q, k, v, dropout_p=self.drop.p if self.training else 0.0, scale=self.scale\n)\n",
+    ),
+    "the format of the scores": (
+        "att = q @ k.mT * self.scale\natt = torch.softmax(att.to(torch.float32), dim=-1).type(dtype=att.dtype)\ny = att @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v, scale=self.scale)\n",
+    ),
+    "queries and keys are scaled by the root of the root": (
+        "scale = 1 / math.sqrt(math.sqrt(self.head_dim))\natt = torch.einsum('bhtd,bhsd->bhts', q * scale, k * scale)\ny = att.softmax(-1) @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v)\n",
+    ),
+    "a scale of queries and keys that is read elsewhere": (
+        "scale = self.head_dim ** -0.25\natt = (scale * q) @ (k * scale).mT\ny = att.softmax(-1) @ v * scale\n",
+        "scale = self.head_dim ** -0.25\ny = F.scaled_dot_product_attention(q, k, v) * scale\n",
+    ),
+    "a scale of the layer for queries and keys": (
+        "y = ((q * self.scale) @ (k * self.scale).mT).softmax(-1) @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v, scale=self.scale ** 2)\n",
+    ),
+    "keys are divided twice": (
+        "y = ((q / self.head_dim) @ (k / self.head_dim).mT).softmax(-1) @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v, scale=self.head_dim ** -2)\n",
+    ),
+    "several scales": (
+        "y = ((q * 2) @ k.mT / self.head_dim ** 0.5 * self.scale / (1 + 1)).softmax(-1) @ v\n",
+        "y = F.scaled_dot_product_attention(\n    q, k, v, scale=2 * self.scale / self.head_dim ** 0.5 / (1 + 1)\n)\n",
+    ),
+    "the width in front of the tokens": (
+        "q, k = q.transpose(2, 3), k.transpose(2, 3)\natt = torch.einsum('bhct,bhcs->bhts', q, k) / math.sqrt(q.shape[2])\ny = torch.einsum('bhts,bhsc->bhtc', att.softmax(-1), v)\n",
+        "q, k = q.transpose(2, 3), k.transpose(2, 3)\ny = F.scaled_dot_product_attention(q.transpose(2, 3), k.transpose(2, 3), v)\n",
+    ),
+    "keys that were turned": (
+        "k = k.transpose(-2, -1)\ny = (q @ k * self.scale).softmax(-1) @ v\n",
+        "k = k.transpose(-2, -1)\ny = F.scaled_dot_product_attention(q, k.transpose(-2, -1), v, scale=self.scale)\n",
+    ),
+    "queries whose width is not innermost": (
+        "q = q.permute(0, 1, 3, 2).contiguous().transpose(-2, -1)\ny = (q @ k.mT * self.scale).softmax(-1) @ v\n",
+        "q = q.permute(0, 1, 3, 2).contiguous().transpose(-2, -1)\ny = F.scaled_dot_product_attention(q.contiguous(), k, v, scale=self.scale)\n",
+    ),
+    "the sizes of scores and weights are asserted": (
+        "q, k = q.reshape(B, 4, T, 8), k.reshape(B, 4, T, 8)\natt = q @ k.mT\nassert att.shape == (B, 4, T, T), att.shape\natt = att.softmax(-1)\nif list(att.size()) != [B, 4, T, T]:\n    raise ValueError(f'{att.size()}')\ny = att @ v\n",
+        "q, k = q.reshape(B, 4, T, 8), k.reshape(B, 4, T, 8)\ny = F.scaled_dot_product_attention(q, k, v, scale=1.0)\n",
     ),
     "a function that drops": (
         "att = F.softmax(q @ k.transpose(-2, -1) * self.scale, dim=-1)\natt = F.dropout(att, p=self.share, training=self.training)\ny = att @ v\n",
@@ -256,6 +304,11 @@ def function(body: str) -> str:
     return START + SCORES + body
 
 
+def of_sizes(body: str, end: str = "    return s.softmax(-1) @ v\n") -> str:
+    laid_out = "    B, H, T, D = q.shape\n    q, k = q.reshape(B, 4, T, D), k.reshape(B, 4, T, D)\n"
+    return START + laid_out + SCORES + body + end
+
+
 NAMED = "    B, H, T, D = q.shape\n"
 FOUR = START + NAMED
 LAYER_OF_FOUR = LAYER + f"    {NAMED}"
@@ -298,7 +351,12 @@ class Model(nn.Module):
 Model()(torch.ones(2, 8))
 """
 )
+OF_MEANS = "    assert s.shape == (B, 4, T, T)\n    return s\n"
 REWRITTEN = {
+    "sizes of the means are asserted under their name": (
+        of_sizes("    s = s.softmax(-1)\n    s = s @ v\n", OF_MEANS),
+        of_sizes("", f"    s = {CALL}(q, k, v)\n{OF_MEANS}").replace(SCORES, ""),
+    ),
     "a dropout that drops in evaluation as well": (
         of_four("    return F.dropout(s.softmax(-1), 0.1) @ v\n"),
         FOUR + f"    return {CALL}(q, k, v, dropout_p=0.1)\n",
@@ -423,6 +481,8 @@ def test_what_else_is_rewritten(before: str, after: str) -> None:
 
 MORE = "scores are more than a scaled product of queries and keys with a mask (line {})"
 BETWEEN = "between the softmax and the values stands more than a dropout (line {})"
+WIDE = "the softmax is computed in 32 bits (line {}), and its result is not seen to get the queries' format"
+OTHER_FORMAT = "weights are converted to a number format that is not seen to be the queries' (line {})"
 USED = "the weights are used elsewhere, and the fused function does not return them (line {})"
 NUMBER = "the scale is not known to be a number of Python, and the fused function takes no tensor (line {})"
 CHANGED = "what the scores are made of is changed before they meet the values (line {}): change it before or after"
@@ -465,13 +525,57 @@ LEFT = {
         + "def attend(q, ks, v):\n    for k in ks:\n        if k is ks[1]:\n            print(w)\n        w = (q @ k.mT).softmax(-1)\n        v = w @ v\n    return v\n",
         USED.format(9),
     ),
-    "the softmax is computed in 32 bits": (
-        function("    w = F.softmax(s.float(), dim=-1).type_as(q)\n    return w @ v\n"),
+    "the softmax stays in 32 bits": (
+        function("    w = F.softmax(s.float(), dim=-1)\n    return w @ v.float()\n"),
+        WIDE.format(8),
+    ),
+    "the softmax is told 32 bits and stays there": (
+        function("    return F.softmax(s, dim=-1, dtype=torch.float32) @ v\n"),
+        WIDE.format(8),
+    ),
+    "the softmax is told another number format": (
+        function("    return F.softmax(s, dim=-1, dtype=torch.float64).type_as(q) @ v\n"),
+        "the softmax is told a number format (line 8)",
+    ),
+    "the format of the values": (
+        function("    return F.softmax(s.float(), dim=-1).to(v.dtype) @ v\n"),
+        OTHER_FORMAT.format(8),
+    ),
+    "a format that is written out": (
+        function("    return F.softmax(s.float(), dim=-1).to(torch.float16) @ v\n"),
         BETWEEN.format(8),
     ),
-    "the softmax is told a number format": (
-        function("    return F.softmax(s, dim=-1, dtype=torch.float32) @ v\n"),
-        "the softmax is told a number format (line 8)",
+    "the format of scores in 32 bits": (
+        function("    s = s.float()\n    return F.softmax(s, dim=-1).type(s.dtype) @ v\n"),
+        OTHER_FORMAT.format(9),
+    ),
+    "queries get another format": (
+        function("    q = q.half()\n    return F.softmax(s.float(), dim=-1).type_as(q) @ v\n"),
+        OTHER_FORMAT.format(9),
+    ),
+    "a mask in 32 bits": (
+        function("    s = s.float() + torch.zeros(8, 8)\n    return F.softmax(s, dim=-1).type_as(q) @ v\n"),
+        WIDE.format(9),
+    ),
+    "sizes are asserted that are not known": (
+        function("    assert s.shape == (2, 4, 8, 8)\n    return s.softmax(-1) @ v\n"),
+        USED.format(8),
+    ),
+    "other sizes are asserted": (
+        of_sizes("    assert s.shape == (B, 4, T, 8)\n"),
+        USED.format(10),
+    ),
+    "a size is bound twice": (
+        of_sizes("    assert s.shape == (B, 4, T, T)\n").replace("    q, k =", "    T = T // 2\n    q, k ="),
+        USED.format(11),
+    ),
+    "a condition on the sizes returns": (
+        of_sizes("    if s.shape != (B, 4, T, T):\n        return v\n"),
+        USED.format(10),
+    ),
+    "scores are asserted themselves": (
+        of_sizes("    assert s == (B, 4, T, T)\n"),
+        USED.format(10),
     ),
     "another dimension": (
         function("    return s.softmax(1) @ v\n"),
@@ -692,6 +796,14 @@ THREE = {
     "products of batches": (
         "y = torch.bmm((torch.bmm(q, k.transpose(1, 2)) * 0.5).softmax(-1), v)\n",
         f"y = {CALL}(\n    {OF_THREE}, scale=0.5\n).squeeze(1)\n",
+    ),
+    "the width in front of the tokens": (
+        "q, k, v = (each.transpose(1, 2) for each in (q, k, v))\nw = torch.einsum('bct,bcs->bts', q, k).softmax(-1)\ny = torch.einsum('bts,bcs->bct', w, v)\n",
+        f"q, k, v = (each.transpose(1, 2) for each in (q, k, v))\ny = {CALL}(\n    q.transpose(1, 2).contiguous().unsqueeze(1),\n    k.transpose(1, 2).contiguous().unsqueeze(1),\n    v.transpose(1, 2).contiguous().unsqueeze(1),\n    scale=1.0,\n).squeeze(1).transpose(1, 2)\n",
+    ),
+    "a view of what copied queries give": (
+        "q = q.permute(2, 0, 1).contiguous().permute(1, 2, 0)\ny = torch.bmm(torch.bmm(q, k.mT).softmax(-1), v)\ny = y.view(-1, 8)\n",
+        f"q = q.permute(2, 0, 1).contiguous().permute(1, 2, 0)\ny = {CALL}(\n    q.contiguous().unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), scale=1.0\n).squeeze(1)\ny = y.view(-1, 8)\n",
     ),
     "einsum with keys in front": (
         "w = torch.einsum('bid,jbd->bij', q, k.transpose(0, 1)).softmax(-1)\ny = torch.einsum('bij,bjd->ibd', w, v).transpose(0, 1)\n",

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import ast
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
 from probe import script
 
-from codemods.facts.models.local_numbers import is_infinite, is_large_negative, is_number, is_positive, radicand
+from codemods.facts.models.local_numbers import is_infinite, is_large_negative, is_number, is_positive, power, radicand
 
 if TYPE_CHECKING:
     from codemods.facts.script import Script
@@ -102,6 +103,25 @@ def test_what_a_number_is_the_root_of(code: str, text: str, is_inverse: bool) ->
 
     assert root is not None
     assert (ast.unparse(root[0]), root[1]) == (text, is_inverse)
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "exponent"),
+    [
+        ("1 / math.sqrt(math.sqrt(d))", "d", Fraction(-1, 4)),
+        ("(d * 2) ** -0.25", "d * 2", Fraction(-1, 4)),
+        ("(d ** 2) ** (1 / 4)", "d", Fraction(1, 2)),
+        ("d", "d", Fraction(1)),
+        ("d ** d", "d ** d", Fraction(1)),
+        ("2 / d", "2 / d", Fraction(1)),
+        ("d ** (1 / 0)", "d ** (1 / 0)", Fraction(1)),
+    ],
+)
+def test_a_number_as_a_power(code: str, text: str, exponent: Fraction) -> None:
+    found, node = answered(code)
+    base, found_exponent = power(found.flow, node)
+
+    assert (ast.unparse(base), found_exponent) == (text, exponent)
 
 
 @pytest.mark.parametrize("code", ["d", "d ** 2", "torch.sqrt(x)", "2 / math.sqrt(d)", "math.sqrt(d, d)"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
@@ -18,17 +19,25 @@ from codemods.facts.models.attention_scores import (
     Trail,
     factors_of,
     in_order,
+    is_32_bits,
+    is_widening,
+    ordered,
     why_not_masked,
 )
-from codemods.facts.models.local_numbers import is_number, radicand
-from codemods.facts.models.local_shapes import UNKNOWN, Shapes
+from codemods.facts.models.local_numbers import is_number, power
+from codemods.facts.models.local_shapes import UNKNOWN, Shapes, is_settled
 from codemods.facts.models.local_steps import later_reads, may_change
 from codemods.facts.reason import HERE, Reason, at
-from codemods.library.attention import DROPOUT, IDENTITY, PRODUCTS, means_of
+from codemods.library.attention import CASTS, DROPOUT, IDENTITY, KEEPS_LAYOUT, PRODUCTS, VIEWS, means_of
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
+
+_SEQUENCES = frozenset({"builtins.list", "builtins.tuple"})
+_MATRIX = 2
+_USUAL = Fraction(-1, 2)
+"""The power of the depth by which the fused function multiplies scores if nothing is said."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +66,8 @@ class Attention:
     """What puts the dimensions of the result in the order of the product's."""
     dropped: Dropped | None
     is_causal: bool
-    scale: Scale | None
-    """None where it is one divided by the root of the depth, as it is where nothing is said."""
+    scales: tuple[Scale, ...]
+    """Empty where they make one divided by the root of the depth, as it is where nothing is said."""
     gone: tuple[ast.stmt, ...]
     """The statements of which nothing is left."""
     runs_layers: bool
@@ -74,6 +83,8 @@ class AttentionReader:
     softmax: ast.Call
     trail: Trail = field(default_factory=Trail)
     dropped: Dropped | None = None
+    narrowed: list[ast.Name] = field(default_factory=list)
+    """The tensors to whose number format the weights are converted."""
     runs_layers: bool = False
 
     def read(self, softmaxed: ast.expr) -> Attention | Reason:
@@ -88,6 +99,9 @@ class AttentionReader:
         if isinstance(scores, Reason):
             return scores
         last = self.module.statement(product)
+        reason = self._why_dimension(scores) or self._why_format(scores, softmaxed) or self._why_used(scores, last)
+        if reason is not None:
+            return reason
         attention = Attention(
             self.module,
             self.softmax,
@@ -97,13 +111,14 @@ class AttentionReader:
             behind,
             self.dropped,
             is_causal=False,
-            scale=None,
+            scales=(),
             gone=tuple(dict.fromkeys(each for each in reversed(self.trail.statements) if each is not last)),
             runs_layers=self.runs_layers or applied(self.flow, self.softmax) is None,
         )
-        reason = self._why_dimension(scores) or self._why_used(last) or self._why_factors(attention)
-        reason = reason or why_not_masked(self.flow, self.module, scores) or self._masked(attention)
-        return reason or self._scaled(attention) or attention
+        reason = self._why_factors(attention) or why_not_masked(self.flow, self.module, scores)
+        reason = reason or self._masked(attention)
+        attention.scales = self._scales(scores)
+        return reason or attention
 
     # From the softmax to the product with the values.
 
@@ -126,7 +141,7 @@ class AttentionReader:
             found = self._multiplied(above, node)
             if found is not None:
                 return found
-            if not self._drops(above, node):
+            if not self._drops(above, node) and not self._narrows(above, node):
                 return self._other(above)
             node = above
 
@@ -139,6 +154,8 @@ class AttentionReader:
         self.trail.names.setdefault(target.id, statement)
         index = next(number for number, each in enumerate(block) if each is statement)
         for later in block[index + 1 :]:
+            if self._checked(later, target.id) is not None:
+                continue  # `_why_used` looks whether it is of any use
             names = [each for each in walk(later) if isinstance(each, ast.Name) and each.id == target.id]
             read = [each for each in names if isinstance(each.ctx, ast.Load)]
             if read and self.module.statement(read[0]) is later:
@@ -191,7 +208,7 @@ class AttentionReader:
         found = means_of(call.tensor.value, place)
         if found is None:
             return None
-        return node, Operand(factors[found.value.position], in_order(found.value.order)), in_order(found.order)
+        return node, ordered(factors[found.value.position], found.value.order), in_order(found.order)
 
     def _drops(self, node: ast.expr, weights: ast.expr) -> bool:
         """Whether an expression is the weights, of which some are dropped, for the first time."""
@@ -215,6 +232,20 @@ class AttentionReader:
         self.dropped = Dropped(None, share, training)
         return True
 
+    def _narrows(self, node: ast.expr, weights: ast.expr) -> bool:
+        """Whether an expression is the weights in the number format of another tensor: ``weights.type(q.dtype)``."""
+        call = applied(self.flow, node)
+        if call is None or call.tensor is not weights:
+            return False
+        match call.name, [*call.others, *call.named.values()]:
+            case "type_as", [ast.Name() as like]:
+                self.narrowed.append(like)
+            case name, [ast.Attribute(ast.Name() as like, "dtype")] if name in CASTS and set(call.named) <= {"dtype"}:
+                self.narrowed.append(like)
+            case _:
+                return False
+        return True
+
     # What keeps the fused function from computing it.
 
     def _other(self, node: ast.AST) -> Reason:
@@ -232,7 +263,10 @@ class AttentionReader:
         call = applied(self.flow, self.softmax)
         over: ast.expr | None = None
         if call is not None:
-            if "dtype" in call.named or len(call.others) > 1:
+            told = call.argument(1, "dtype")
+            if told is not None and is_32_bits(self.flow, told):
+                scores.widened.append(self.softmax)
+            elif told is not None:
                 text = f"the softmax is told a number format ({HERE})"
                 return Reason("other-attention", text, (at(self.module, self.softmax),))
             over = call.argument(0, "dim", "axis")
@@ -247,14 +281,83 @@ class AttentionReader:
         text = f"the softmax is not known to be over the last dimension, that of the keys ({HERE}):"
         return Reason("other-attention", text, (at(self.module, self.softmax),), remedy="write dim=-1 if it is")
 
-    def _why_used(self, last: ast.stmt) -> Reason | None:
-        """Where scores or weights are read besides."""
-        for name, first in self.trail.names.items():
+    def _why_format(self, scores: Scores, softmaxed: ast.expr) -> Reason | None:
+        """Why queries, keys and values may have several number formats, where the softmax has one of its own.
+
+        The fused function takes one alone, and computes the softmax in 32 bits or more.
+        """
+        added = next((each for each in scores.masks if each.filled_with is None), None)
+        if scores.widened and (not self.narrowed or added is not None):
+            text = f"the softmax is computed in 32 bits ({HERE}), and its result is not seen to get the queries' format"
+            return Reason("other-attention", text, (at(self.module, self.softmax),))
+        for like in self.narrowed:
+            if self._is_scores(scores, softmaxed, like):
+                self.trail.reads.append(like)
+            elif not any(self._has_format_of(like, each.node) for each in (scores.query, scores.key)):
+                text = f"weights are converted to a number format that is not seen to be the queries' ({HERE})"
+                return Reason("other-attention", text, (at(self.module, like),))
+        return None
+
+    def _is_scores(self, scores: Scores, softmaxed: ast.expr, name: ast.Name) -> bool:
+        """Whether a name holds the scores as the product left them: ``softmax(s.float(), -1).type(s.dtype)``."""
+        while (call := applied(self.flow, softmaxed)) is not None and is_widening(self.flow, call):
+            softmaxed = call.tensor
+        inside = list(walk(self.softmax))
+        is_narrow = all(each in inside for each in scores.widened)
+        is_there = self.module.statement(name) is self.module.statement(self.softmax)
+        return is_narrow and is_there and isinstance(softmaxed, ast.Name) and softmaxed.id == name.id
+
+    def _has_format_of(self, name: ast.Name, operand: ast.expr) -> bool:
+        """Whether a name holds the tensor that an operand is, or is laid out from."""
+        while not isinstance(operand, ast.Name):
+            call = applied(self.flow, operand)
+            if call is None or call.name not in KEEPS_LAYOUT | VIEWS | {"reshape", "contiguous"}:
+                return False
+            operand = call.tensor
+        return operand.id == name.id and self._is_same(operand, name)
+
+    def _why_used(self, scores: Scores, last: ast.stmt) -> Reason | None:
+        """Where scores or weights are read besides, but for checks of the sizes that they surely have."""
+        for name, first in list(self.trail.names.items()):
+            start, end = self.module.span(first), self.module.span(last)
+            between = [each for each in self.module.suite(last) if start < self.module.span(each) < end]
+            checks = {each: self._checked(each, name) for each in between}
+            idle = [each for each, sizes in checks.items() if sizes is not None and sizes == self._sizes(scores)]
+            self.trail.statements += idle
+            passed = {*self.trail.reads, *(part for each in idle for part in walk(each))}
             for each in later_reads(self.module, first, last, name):
                 is_before = each in walk(first) and not _is_update(first)
-                if each not in self.trail.reads and not is_before and not _reads_format(self.flow, self.module, each):
+                if each not in passed and not is_before and not _reads_format(self.flow, self.module, each):
                     return self._used(each)
         return None
+
+    def _checked(self, statement: ast.stmt, name: str) -> list[str] | None:
+        """The sizes that a statement makes sure a tensor has, where it does nothing else."""
+        match statement:
+            case ast.Assert(ast.Compare(asked, [ast.Eq()], [ast.Tuple(told) | ast.List(told)])):
+                pass
+            case ast.If(ast.Compare(asked, [ast.NotEq()], [ast.Tuple(told) | ast.List(told)]), [ast.Raise()], []):
+                pass
+            case _:
+                return None
+        match asked:
+            case ast.Call(function, [inner], []) if {each.name for each in self.flow.values(function)} <= _SEQUENCES:
+                asked = inner
+        match asked:
+            case ast.Attribute(ast.Name(tensor), "shape") | ast.Call(ast.Attribute(ast.Name(tensor), "size"), [], []):
+                return [unparsed(each) for each in told] if tensor == name else None
+        return None
+
+    def _sizes(self, scores: Scores) -> list[str] | None:
+        """The sizes of scores and weights; None where they are not all known."""
+        shapes = Shapes(self.flow)
+        query, key = (shapes.of(self.module, each.node) for each in (scores.query, scores.key))
+        if query is None or key is None or scores.query.suffix or len(query) != len(key) != 1:
+            return None
+        is_alike = scores.are_told or query[:-2] == key[:-2]
+        found = [*query[:-1], key[-2 if scores.key.depth == -1 else -1]]
+        is_known = is_alike and UNKNOWN not in found and (not scores.key.suffix or scores.key.depth == -_MATRIX)
+        return found if is_known else None
 
     def _why_factors(self, attention: Attention) -> Reason | None:
         scores = attention.scores
@@ -264,10 +367,6 @@ class AttentionReader:
         if not scores.is_turned and scores.dimensions is None:
             text = f"the keys are not seen to be transposed, nor how many dimensions they have ({HERE})"
             return Reason("other-attention", text, (at(self.module, scores.key.node),))
-        if len(scores.scales) > 1:
-            text = f"scores are scaled more than once ({HERE}):"
-            where = (at(self.module, *(each.node for each in scores.scales)),)
-            return Reason("other-attention", text, where, remedy="scale them once")
         return None
 
     def _masked(self, attention: Attention) -> Reason | None:
@@ -309,32 +408,30 @@ class AttentionReader:
         known = len(query) == len(key) > 1 and query[-2] == key[-2] != UNKNOWN
         return query[-2] if known else None
 
-    def _scaled(self, attention: Attention) -> Reason | None:
-        """Notes the scale where it is not the one that the fused function takes by itself."""
-        if not attention.scores.scales:
-            attention.scale = Scale(ast.Constant(1.0), divides=False)
-            return None
-        (scale,) = attention.scores.scales
-        if self._is_usual(attention.scores, scale):
-            return None
-        attention.scale = scale
-        return None
+    def _scales(self, scores: Scores) -> tuple[Scale, ...]:
+        """The scales where they are not what the fused function takes by itself."""
+        if not scores.scales:
+            return (Scale(ast.Constant(1.0), divides=False),)
+        return () if self._are_usual(scores) else tuple(scores.scales)
 
-    def _is_usual(self, scores: Scores, scale: Scale) -> bool:
-        """Whether it is one divided by the root of the depth of queries and keys."""
-        node = self._defined(scale.node)
-        found = radicand(self.flow, node)
-        if found is None or found[1] is scale.divides:
+    def _are_usual(self, scores: Scores) -> bool:
+        """Whether they make one divided by the root of the depth of queries and keys."""
+        powers = [power(self.flow, self._defined(each.node)) for each in scores.scales]
+        exponents = (-each if scale.divides else each for scale, (_, each) in zip(scores.scales, powers, strict=True))
+        bases = {ast.dump(each): each for each, _ in powers}
+        (base, *others) = bases.values()
+        is_one = len(powers) == 1 or is_settled(self.module, base)
+        if others or not is_one or sum(exponents) != _USUAL:
             return False
-        depth = self._defined(found[0])
-        tensor = _depth_of(depth)
+        depth = self._defined(base)
+        tensor, index = _depth_of(depth)
         for operand in (scores.query, scores.key):
-            if operand.suffix:
-                continue
             if tensor is not None and ast.dump(tensor) == ast.dump(operand.node):
-                return isinstance(tensor, ast.Name) and self._is_same(tensor, operand.node)
+                is_depth = index == operand.depth or index == operand.depth + (scores.dimensions or 0)
+                return is_depth and isinstance(tensor, ast.Name) and self._is_same(tensor, operand.node)
             shape = Shapes(self.flow).of(self.module, operand.node)
-            if shape is not None and shape[-1] != UNKNOWN and shape[-1] in {ast.unparse(found[0]), ast.unparse(depth)}:
+            size = shape[operand.depth] if shape is not None and len(shape) >= -operand.depth else UNKNOWN
+            if size != UNKNOWN and size in {ast.unparse(base), ast.unparse(depth)}:
                 return True
         return False
 
@@ -368,12 +465,12 @@ def _names(statement: ast.stmt) -> dict[str, list[ast.Name]]:
     return found
 
 
-def _depth_of(node: ast.expr) -> ast.expr | None:
-    """The tensor of ``q.size(-1)`` and ``q.shape[-1]``."""
+def _depth_of(node: ast.expr) -> tuple[ast.expr | None, int | None]:
+    """The tensor of ``q.size(-1)`` and ``q.shape[-1]``, and which dimension is asked for."""
     match node:
         case ast.Call(ast.Attribute(tensor, "size"), [index]) | ast.Subscript(ast.Attribute(tensor, "shape"), index):
-            return tensor if whole_number(index) == -1 else None
-    return None
+            return tensor, whole_number(index)
+    return None, None
 
 
 def _is_update(statement: ast.stmt) -> bool:

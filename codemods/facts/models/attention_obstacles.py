@@ -10,6 +10,8 @@ from codemods.dataflow.values import class_of
 from codemods.facts.autograd.double_backward import differentiated_twice
 from codemods.facts.loops import module_of
 from codemods.facts.models.applied import applied
+from codemods.facts.models.attention_dimensions import WITHOUT_HEADS, dimensions
+from codemods.facts.models.innermost import needs_copy
 from codemods.facts.models.layers import Model
 from codemods.facts.models.local_steps import is_in_place, may_change
 from codemods.facts.precision.script_hazards import scripted
@@ -45,8 +47,7 @@ def why_not_fused(script: Script, attention: Attention) -> Reason | None:
 def moved(attention: Attention) -> Iterator[ast.expr]:
     """The expressions that are computed later than before, where the weights meet the values."""
     yield from (attention.scores.query.node, attention.scores.key.node)
-    if attention.scale is not None:
-        yield attention.scale.node
+    yield from (each.node for each in attention.scales)
     for mask in attention.scores.masks:
         yield mask.node
         if mask.condition is not None:
@@ -97,7 +98,13 @@ def _writes_in_place(statement: ast.stmt) -> bool:
 
 
 def _why_layout(script: Script, attention: Attention) -> Reason | None:
-    """Why a ``view`` of the result may fail: the fused kernels lay it out otherwise than a product."""
+    """Why a ``view`` of the result may fail: the fused kernels lay it out otherwise than a product.
+
+    With one head, they lay it out as queries that are copied for them: in the order of the dimensions.
+    """
+    is_copied = needs_copy(script.flow, attention.module, attention.scores.query)
+    if is_copied and not attention.behind and dimensions(script.flow, attention) == WITHOUT_HEADS:
+        return None
     viewed = next(_views(script, attention.module, attention.output, set()), None)
     if viewed is None:
         return None

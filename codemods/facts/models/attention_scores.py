@@ -12,13 +12,14 @@ from codemods.facts.models.local_numbers import is_number, is_positive
 from codemods.facts.models.local_shapes import Shapes
 from codemods.facts.models.local_steps import Given, given_before
 from codemods.facts.reason import HERE, Reason, at
-from codemods.library.attention import DIVISIONS, FACTORS, FILLS, PRODUCTS, SUMS, TURNING, scores_of
+from codemods.library.attention import CASTS, DIVISIONS, FACTORS, FILLS, PRODUCTS, SUMS, TURNING, scores_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
+    from codemods.facts.models.applied import Applied
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,8 @@ class Operand:
 
     node: ast.expr
     suffix: str = ""
+    depth: int = -1
+    """Which dimension of the expression is the last behind the suffix: -1 where that leaves it in its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +68,8 @@ class Scores:
     """Whether the operator takes as many dimensions as that, and no others."""
     scales: list[Scale] = field(default_factory=list)
     masks: list[Mask] = field(default_factory=list)
+    widened: list[ast.expr] = field(default_factory=list)
+    """The expressions that convert them to 32 bits."""
 
 
 @dataclass(eq=False)
@@ -94,6 +99,12 @@ class ScoreReader:
         product = self._product(node)
         if product is not None:
             return product
+        call = applied(self._flow, node)
+        if call is not None and is_widening(self._flow, call):
+            scores = self.read(call.tensor, before)
+            if isinstance(scores, Scores):
+                scores.widened.append(node)
+            return scores
         step = self._step(node)
         if step is None:
             return self._other(node)
@@ -222,8 +233,8 @@ class ScoreReader:
         found = scores_of(call.tensor.value)
         if found is None or len(factors) != 2:  # noqa: PLR2004 - two are multiplied
             return None
-        query = Operand(factors[found.query.position], in_order(found.query.order))
-        key = Operand(factors[found.key.position], in_order(found.key.order))
+        query = ordered(factors[found.query.position], found.query.order)
+        key = ordered(factors[found.key.position], found.key.order)
         return self._without_scale(
             Scores(query, key, found.dimensions, is_turned=True, are_told=found.dimensions is not None)
         )
@@ -234,7 +245,7 @@ class ScoreReader:
             shape = self._shapes.of(self._module, left)
             dimensions = len(shape) if shape is not None else None
         turned = self._turned(right, dimensions)
-        key = Operand(right, ".transpose(-2, -1)") if turned is None else Operand(turned)
+        key = Operand(right, ".transpose(-2, -1)", depth=-2) if turned is None else Operand(turned)
         return self._without_scale(Scores(Operand(left), key, dimensions, turned is not None, are_told=are_told))
 
     def _turned(self, node: ast.expr, dimensions: int | None) -> ast.expr | None:
@@ -268,9 +279,14 @@ class ScoreReader:
         for name in ("query", "key"):
             operand: Operand = getattr(scores, name)
             node = operand.node
-            if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)) and self._is_number(node.right):
+            if not isinstance(node, ast.BinOp):
+                continue
+            if isinstance(node.op, (ast.Mult, ast.Div)) and self._is_number(node.right):
                 setattr(scores, name, replace(operand, node=node.left))
                 scores.scales.append(Scale(node.right, isinstance(node.op, ast.Div)))
+            elif isinstance(node.op, ast.Mult) and self._is_number(node.left):
+                setattr(scores, name, replace(operand, node=node.right))
+                scores.scales.append(Scale(node.left, divides=False))
         return scores
 
 
@@ -279,6 +295,25 @@ def factors_of(given: Sequence[ast.expr]) -> list[ast.expr]:
     if len(given) == 1 and isinstance(given[0], (ast.List, ast.Tuple)):
         return list(given[0].elts)
     return list(given)
+
+
+def is_widening(flow: Flow, call: Applied) -> bool:
+    """Whether an operator only converts a tensor to 32 bits: ``x.float()``, ``x.to(torch.float32)``."""
+    if call.name == "float":
+        return not call.others and not call.named
+    given = [*call.others, *call.named.values()]
+    is_cast = call.name in CASTS and len(given) == 1 and set(call.named) <= {"dtype"}
+    return is_cast and is_32_bits(flow, given[0])
+
+
+def is_32_bits(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is the number format of 32 bits."""
+    return {each.name for each in flow.values(node)} in ({"torch.float32"}, {"torch.float"})
+
+
+def ordered(node: ast.expr, order: tuple[int, ...] | None) -> Operand:
+    """A tensor whose dimensions are put in an order."""
+    return Operand(node, in_order(order), -1 if order is None else order[-1] - len(order))
 
 
 def in_order(order: tuple[int, ...] | None) -> str:

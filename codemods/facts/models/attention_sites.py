@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _FUNCTION = "softmax"
 _PASSED = frozenset(
-    {_FUNCTION, "masked_fill", "masked_fill_", "where", "div", "mul", "add", "sub", "float", "to", "type_as"}
+    {_FUNCTION, "masked_fill", "masked_fill_", "where", "div", "mul", "add", "sub", "float", "to", "type", "type_as"}
 )
 _PASSED_ON = _PASSED | {
     "dropout",

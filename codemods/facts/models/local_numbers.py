@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import canonical
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _ROOTS = frozenset({"math.sqrt", "numpy.sqrt"})
 _OF_NUMBERS = _ROOTS | {"builtins.float", "builtins.int", "builtins.abs", "builtins.round", "math.log", "math.pow"}
 _SIZES = frozenset({"size", "dim", "numel"})
+_HALF = Fraction(1, 2)
 
 
 def is_number(flow: Flow, module: Module, node: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> bool:
@@ -137,12 +140,12 @@ def is_positive(flow: Flow, module: Module, node: ast.expr) -> bool:
     match node:
         case ast.Constant(value):
             return isinstance(value, (int, float)) and value > 0
-        case ast.BinOp(_, ast.Pow(), power):
-            return radicand(flow, node) is not None or isinstance(power, (ast.Constant, ast.UnaryOp))
+        case ast.BinOp(_, ast.Pow(), number):
+            return _is_root(flow, node) or isinstance(number, (ast.Constant, ast.UnaryOp))
         case ast.BinOp(left, ast.Mult() | ast.Div(), right):
             return is_positive(flow, module, left) and is_positive(flow, module, right)
         case ast.Call():
-            return radicand(flow, node) is not None
+            return _is_root(flow, node)
         case ast.Name() | ast.Attribute():
             given = list(definitions(flow, module, node))
             return bool(given) and all(
@@ -152,21 +155,42 @@ def is_positive(flow: Flow, module: Module, node: ast.expr) -> bool:
     return False
 
 
+def _is_root(flow: Flow, node: ast.expr) -> bool:
+    return power(flow, node)[1].denominator > 1
+
+
 def radicand(flow: Flow, node: ast.expr) -> tuple[ast.expr, bool] | None:
     """What a number is the square root of, and whether it is one divided by the root; None where it is no root."""
+    base, exponent = power(flow, node)
+    return (base, exponent < 0) if abs(exponent) == _HALF else None
+
+
+def power(flow: Flow, node: ast.expr) -> tuple[ast.expr, Fraction]:
+    """A number as another one to a power: that of ``1 / math.sqrt(math.sqrt(d))`` is ``d`` to the -1/4."""
     match node:
         case ast.Call(function, [inner]) if not node.keywords:
             names = {each.name for each in flow.values(function)}
-            return (inner, False) if names and names <= _ROOTS else None
-        case ast.BinOp(inner, ast.Pow(), ast.Constant(0.5)):
-            return inner, False
-        case ast.BinOp(inner, ast.Pow(), ast.UnaryOp(ast.USub(), ast.Constant(0.5))):
-            return inner, True
-        case ast.BinOp(inner, ast.Pow(), ast.BinOp(ast.Constant(1), ast.Div(), ast.Constant(2))):
-            return inner, False
-        case ast.BinOp(ast.Constant(1), ast.Div(), root):
-            found = radicand(flow, root)
-            return (found[0], not found[1]) if found is not None else None
+            if names and names <= _ROOTS:
+                base, exponent = power(flow, inner)
+                return base, exponent / 2
+        case ast.BinOp(inner, ast.Pow(), written) if (number := _fraction(written)) is not None:
+            base, exponent = power(flow, inner)
+            return base, exponent * number
+        case ast.BinOp(ast.Constant(1), ast.Div(), inner):
+            base, exponent = power(flow, inner)
+            return base, -exponent
+    return node, Fraction(1)
+
+
+def _fraction(node: ast.expr) -> Fraction | None:
+    """The number that is written there: ``-0.5``, ``1 / 4``."""
+    match node:
+        case ast.Constant(int() | float() as value) if math.isfinite(value):
+            return Fraction(value)
+        case ast.UnaryOp(ast.USub(), inner) if (number := _fraction(inner)) is not None:
+            return -number
+        case ast.BinOp(ast.Constant(int(one)), ast.Div(), ast.Constant(int(other))) if other:
+            return Fraction(one, other)
     return None
 
 

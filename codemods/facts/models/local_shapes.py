@@ -72,6 +72,9 @@ class Shapes:
         match node:
             case ast.Name():
                 return self._of_name(module, node, seen)
+            case ast.Attribute(value, "mT"):
+                whole = self.of(module, value, seen)
+                return _swapped(whole, [-2, -1]) if whole is not None else None
             case ast.Subscript(value, index):
                 return _indexed(self.of(module, value, seen), index)
             case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right) if is_number(
@@ -130,12 +133,7 @@ class Shapes:
 
     def _of_name(self, module: Module, node: ast.Name, seen: frozenset[ast.AST]) -> Shape | None:
         function = module.function(node)
-        stores = [each for each in module.stores.get(node.id, ()) if module.function(each) is function]
-        # `x += y` leaves a tensor as many and as large dimensions as it has.
-        stores = [each for each in stores if not _is_elementwise(module.parent(each))]
-        start = module.span(module.statement(node))[0]
-        before = [each for each in stores if module.span(each)[0] < start]
-        is_repeated = any(isinstance(each, LOOPS) for each in module.ancestors(node)) and len(stores) > len(before)
+        before, is_repeated = _stores(module, node)
         if not before:
             is_given = isinstance(function, FUNCTIONS) and node.id in signature(function).names
             if not is_given or is_repeated or not isinstance(function, FUNCTIONS):
@@ -154,13 +152,33 @@ class Shapes:
             ) == len(values):
                 found = self.of(module, values[targets.index(last)], seen)
             case ((ast.Tuple(targets) | ast.List(targets)), value):
-                found = self._of_part(module, value, seen)
+                is_whole = not any(isinstance(each, ast.Starred) for each in targets)
+                place = targets.index(last) if is_whole and last in targets[:-1] else None
+                found = self._of_part(module, value, place, seen)
                 if found is None and isinstance(value, ast.Call):
                     found = self._returned(value, targets.index(last))
         return found if found is not None else self._unpacked(module, node, function, statement)
 
-    def _of_part(self, module: Module, node: ast.expr, seen: frozenset[ast.AST]) -> Shape | None:
-        """The sizes that all things have which an expression is unpacked to."""
+    def given(self, module: Module, node: ast.Name) -> ast.expr | None:
+        """What a name was given last, or what that is a part of; None where that is not known."""
+        before, is_repeated = _stores(module, node)
+        statement = module.statement(before[-1]) if before else None
+        if is_repeated or not isinstance(statement, ast.Assign) or not _is_above(module, statement, node):
+            return None
+        match module.parent(before[-1]), statement.value:
+            case ((ast.Tuple(targets) | ast.List(targets)), (ast.Tuple(values) | ast.List(values))):
+                return values[targets.index(before[-1])] if len(targets) == len(values) else None
+        return statement.value
+
+    def _of_part(self, module: Module, node: ast.expr, place: int | None, seen: frozenset[ast.AST]) -> Shape | None:
+        """The sizes that things have which an expression is unpacked to.
+
+        Args:
+            module: Where the expression stands.
+            node: The expression.
+            place: Which of the things it is; None for the last, which ``split`` may make smaller, and for any.
+            seen: What is asked for already.
+        """
         match node:
             case ast.Call(ast.Name("map"), [ast.Lambda(_, body), _]) | ast.GeneratorExp(body) | ast.ListComp(body):
                 # Each part is laid out alike, but by sizes of its own.
@@ -177,7 +195,13 @@ class Shapes:
         along %= len(whole)
         if call.name == "unbind":
             return (*whole[:along], *whole[along + 1 :])
-        return (*whole[:along], UNKNOWN, *whole[along + 1 :])
+        size = call.argument(0, "split_size", "split_size_or_sections") if call.name == "split" else None
+        is_of_all = size is not None and place is not None and is_number(self.flow, module, size)
+        return (
+            *whole[:along],
+            self._size(module, size) if size is not None and is_of_all else UNKNOWN,
+            *whole[along + 1 :],
+        )
 
     def _unpacked(
         self, module: Module, node: ast.Name, function: ast.AST | None, since: ast.stmt | None
@@ -245,6 +269,17 @@ class Shapes:
         if whole_number(node) is not None:
             return UNKNOWN if isinstance(node, ast.UnaryOp) else unparsed(node)
         return unparsed(node) if is_settled(module, node) else UNKNOWN
+
+
+def _stores(module: Module, node: ast.Name) -> tuple[list[ast.Name | ast.Attribute], bool]:
+    """Where a name is given something above a place that reads it, and whether a loop may bring what is given below."""
+    function = module.function(node)
+    stores = [each for each in module.stores.get(node.id, ()) if module.function(each) is function]
+    # `x += y` leaves a tensor as many and as large dimensions as it has.
+    stores = [each for each in stores if not _is_elementwise(module.parent(each))]
+    start = module.span(module.statement(node))[0]
+    before = [each for each in stores if module.span(each)[0] < start]
+    return before, any(isinstance(each, LOOPS) for each in module.ancestors(node)) and len(stores) > len(before)
 
 
 @lasting
