@@ -58,7 +58,8 @@ class AsTensor(Codemod):
         that the arrays of a list have one number format, or that there is one at all in it, where the call does not
         name that of the tensor. The legacy constructor may
         be given a single integer, of which it makes a size. The copy happens anyway, to another device or number
-        format. Outside of loops and data sets only what is read from files, and lists of arrays, are looked at.
+        format. Outside of loops, data sets and methods that choose actions only what is read from files, and lists of
+        arrays, are looked at.
 
     Results:
         The same values in the same number format, bit for bit.

@@ -1874,3 +1874,38 @@ def test_an_item_of_a_list_of_arrays_shares_its_memory() -> None:
     code = "arrays = [np.zeros(3) for _ in range(9)]\nfor i in range(9):\n    x = torch.tensor(arrays[i])\n    x += 1\n"
 
     check_leaves(AsTensor, HEAD + code, left_elsewhere("arrays"))
+
+
+ACTING = """\
+class Agent:
+    def __init__(self, net):
+        self.net = net
+
+    def act(self, obs):
+        obs = torch.FloatTensor(obs).unsqueeze(0)
+        return self.net(obs).argmax(1).item()
+
+    def select_action(self, obs):
+        return self.net(torch.tensor(np.zeros(3))).argmax().item()
+
+    def describe(self, obs):
+        return torch.tensor(np.zeros(3)).shape
+"""
+
+
+def test_a_method_that_chooses_an_action_is_called_in_each_step() -> None:
+    before = f"{HEAD}\n{ACTING}"
+    after = before.replace("self.net(torch.tensor(np", "self.net(torch.as_tensor(np")
+
+    check_rewrites(AsTensor, before, after)
+    assert [site.message for site in run(AsTensor, after).sites] == [NOT_KNOWN]
+
+
+def test_where_it_is_called_is_seen() -> None:
+    check_silent(
+        AsTensor, f"{HEAD}\n{ACTING}\n\nagent = Agent(load())\nagent.act(load())\nagent.select_action(load())\n"
+    )
+
+
+def test_a_function_of_that_name_is_no_method() -> None:
+    check_silent(AsTensor, f"{HEAD}\ndef act(obs):\n    return torch.FloatTensor(obs)\n")

@@ -7,6 +7,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import words
 from codemods.dataflow.source import FUNCTIONS, lasting
 from codemods.dataflow.values import External, instance
 from codemods.facts.data.number_likes import makes_items
@@ -41,6 +42,9 @@ _FORMS = {
 _LEGACY_FORMATS = {f"torch.{name}": made for name, made in LEGACY_FORMATS.items()}
 _FILLS = frozenset({"random_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "copy_"})
 """Methods that write all elements of a tensor, which had none of its own."""
+
+
+_ACTING = words("act select_action choose_action get_action take_action sample_action")
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +119,14 @@ def _is_repeated(flow: Flow, loaders: Iterable[Loader], module: Module, call: as
         return True
     collating = [each.arguments["collate_fn"] for each in loaders if "collate_fn" in each.arguments]
     collates = {value.site for each in collating for value in each.values}
-    functions = (above for above, _ in around(flow, module, call) if isinstance(above, FUNCTIONS))
-    return any(each in collates or makes_items(flow, each) for each in functions)
+    functions = [above for above, _ in around(flow, module, call) if isinstance(above, FUNCTIONS)]
+    return any(each in collates or makes_items(flow, each) or _acts(flow, each) for each in functions)
+
+
+def _acts(flow: Flow, function: Callee) -> bool:
+    """Whether it is a method that chooses an action, which is done in each step, where nothing is seen to call it."""
+    is_named = isinstance(function, ast.FunctionDef) and function.name in _ACTING
+    return is_named and flow.owner(function) is not None and not flow.callers(function)
 
 
 def _is_looped(flow: Flow, module: Module, call: ast.Call) -> bool:
