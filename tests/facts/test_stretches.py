@@ -95,6 +95,47 @@ for x, y in loader:
     assert found(body) == [(["scores = model(x)"], "nothing-to-gain")]
 
 
+BESIDE = """
+other = nn.Linear(3, 3)
+{loop}
+    loss = criterion(other({given}), y)
+    loss.backward()
+"""
+LOOP = "for x, y in loader:"
+
+
+def test_what_is_cut_off_within_what_is_trained_on_has_no_statement_of_its_own() -> None:
+    assert found(BESIDE.format(loop=LOOP, given="model(x).detach()")) == [
+        (["loss = criterion(other(model(x).detach()), y)"], "not-editable")
+    ]
+
+
+def test_what_is_not_cut_off_is_trained_on() -> None:
+    assert found(BESIDE.format(loop=LOOP, given="model(x)")) == []
+
+
+def test_a_frozen_model_computes_no_graph() -> None:
+    frozen = "for each in model.parameters():\n    each.requires_grad = False\n"
+
+    assert found(frozen + BESIDE.format(loop=LOOP, given="model(x).detach()")) == []
+
+
+def test_what_is_cut_off_once_is_not_mentioned() -> None:
+    assert found(BESIDE.format(loop="with open(path) as (x, y):", given="model(x).detach()")) == []
+
+
+def test_what_is_cut_off_in_a_statement_of_its_own_needs_no_graph() -> None:
+    code = BESIDE.format(loop=LOOP, given="seen").replace("    loss =", "    seen = model(x).detach()\n    loss =")
+
+    assert found(code) == [(["seen = model(x).detach()"], "")]
+
+
+def test_a_condition_is_no_statement_that_could_be_split() -> None:
+    code = f"other = nn.Linear(3, 3)\n{LOOP}\n    if other(model(x).detach()).sum() > 0:\n        other(x).sum().backward()\n"
+
+    assert not [each for each in found(code) if each[1] == "not-editable"]
+
+
 def test_what_may_be_trained_on_is_none() -> None:
     body = """
 for x, y in loader:

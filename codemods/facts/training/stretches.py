@@ -18,6 +18,7 @@ from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.training.chosen_training import branch_of, conditions, is_known_at, passes_over
 from codemods.facts.training.evaluation_region import EvaluationRegion
+from codemods.facts.training.graphless import may_be_frozen
 from codemods.facts.training.iterations import called_functions, own
 from codemods.facts.training.modes import functions_of, is_models_method, is_no_evaluation, is_unit_test
 from codemods.facts.training.volatile import is_volatile
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 _NOT_WRAPPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 ONCE = Reason("nothing-to-gain", "it computes a graph that nobody asks for, but only once")
 _SHAPES = Reason("nothing-to-gain", "it only tries a model out: nothing but shapes is asked of what it computes")
+_BESIDE = Reason(
+    "not-editable",
+    "a model computes a graph that nobody asks for, but the statement computes what is trained on, too:",
+    remedy="compute it in a statement of its own, under torch.no_grad()",
+)
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 _FORWARD = "forward"
 _GAP = 3
 """Regions of one suite are one region where no more statements than these stand between them."""
@@ -405,7 +412,7 @@ class Stretches:
 
     def _unused(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
         """The stretches of statements that compute a graph of which nothing comes, in training too."""
-        unused: dict[ast.stmt, None] = {}
+        unused: dict[ast.stmt, list[ast.Call]] = {}
         used: set[ast.stmt] = set()
         for call in module.nodes(ast.Call):
             function = module.function(call)
@@ -417,15 +424,29 @@ class Stretches:
             if self._iterations.why_trains(statement) is not None:
                 continue
             if not self._trains_inside(call) and self._uses.is_unused(module, call):
-                unused[statement] = None
+                unused.setdefault(statement, []).append(call)
             else:
                 used.update((statement, *(each for each in module.ancestors(statement) if isinstance(each, ast.stmt))))
         done: set[ast.stmt] = set()
-        for statement in unused:
-            if statement not in done and statement not in used:
+        for statement, calls in unused.items():
+            if statement in done:
+                continue
+            if statement not in used:
                 run = self._neighbours(module, statement, unused.keys() - used)
                 done.update(run)
                 yield from self._often(module, run)
+            elif isinstance(statement, _SIMPLE):
+                yield from self._beside(module, statement, calls)
+
+    def _beside(self, module: Module, statement: ast.stmt, calls: Sequence[ast.Call]) -> Iterator[EvaluationRegion]:
+        """The calls whose graph is cut off again and again, in a statement that computes what is trained on, too."""
+        often = tuple(each for each in calls if self._is_repeated(module, each) and not self._is_frozen(each))
+        if often:
+            yield EvaluationRegion(self._flow, module, None, (statement,), often, (), _BESIDE)
+
+    def _is_frozen(self, call: ast.Call) -> bool:
+        """Whether a model that the call runs may have no parameter that asks for gradients, as one of features."""
+        return any(may_be_frozen(self._flow, each) for each in self._models_of(call))
 
     def _often(self, module: Module, run: list[ast.stmt]) -> Iterator[EvaluationRegion]:
         """The stretch, which is left where it runs once; none where it only tries out a model then."""
