@@ -351,6 +351,12 @@ class Module:
 _position = attrgetter("lineno", "col_offset")
 
 
+def catches_errors(block: ast.Try, node: ast.AST) -> bool:
+    """Whether a ``try`` around a node goes on after errors of it: an interrupt by the user is none."""
+    caught = [ast.unparse(each.type) if each.type is not None else "" for each in block.handlers]
+    return any(node in walk(each) for each in block.body) and any(each != "KeyboardInterrupt" for each in caught)
+
+
 def is_name(node: ast.AST, name: str) -> TypeGuard[ast.Name]:
     """Whether the node is this name, read or written."""
     return isinstance(node, ast.Name) and node.id == name

@@ -32,6 +32,16 @@ optimizer = torch.optim.SGD(model.parameters(), 0.1)
             "checkpoint-loaded",
             id="what fails is caught",
         ),
+        pytest.param(
+            "try:\n    optimizer.load_state_dict(state)\nexcept KeyboardInterrupt:\n    pass",
+            [("state", True, "saved")],
+            id="where an interrupt alone is caught",
+        ),
+        pytest.param(
+            "try:\n    optimizer.load_state_dict(state)\nfinally:\n    print(3)",
+            [("state", True, "saved")],
+            id="where nothing is caught",
+        ),
         pytest.param("resume(optimizer)", "checkpoint-loaded", id="a function that was not read"),
     ],
 )

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.dataflow.signatures import argument_of
-from codemods.dataflow.source import children, lasting, walk
+from codemods.dataflow.source import catches_errors, children, lasting, walk
 from codemods.dataflow.values import (
     NOTHING,
     Batch,
@@ -460,8 +460,7 @@ def _is_for_cuda(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST]) 
 def _hides_failures(block: ast.AST, node: ast.AST) -> bool:
     """Whether a block around a node goes on after it where it raises an exception: ``try``, ``suppress``."""
     if isinstance(block, ast.Try):
-        caught = [ast.unparse(each.type) if each.type is not None else "" for each in block.handlers]
-        return any(node in walk(each) for each in block.body) and any(each != "KeyboardInterrupt" for each in caught)
+        return catches_errors(block, node)
     if isinstance(block, ast.With):
         return any("suppress" in ast.unparse(each.context_expr) for each in block.items)
     # `for i in range(torch.cuda.device_count())`

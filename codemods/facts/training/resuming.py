@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import bound_names, declared_outer
-from codemods.dataflow.source import FUNCTIONS, is_dotted_name, walk
+from codemods.dataflow.source import FUNCTIONS, catches_errors, is_dotted_name, walk
 from codemods.dataflow.values import Made, without_none
 from codemods.facts.models.channels_last import ChannelsLast, is_chosen
 from codemods.facts.models.placement import Home
@@ -71,7 +71,8 @@ def _load(script: Script, module: Module, call: ast.Call) -> Load | None:
     statement = module.parent(call)
     if not isinstance(statement, ast.Expr) or not isinstance(call.func, ast.Attribute):
         return None
-    if any(isinstance(each, ast.Try) for each in module.ancestors(statement)):
+    tried = (each for each in module.ancestors(statement) if isinstance(each, ast.Try))
+    if any(catches_errors(each, statement) for each in tried):
         return None  # what is no state fails otherwise in the lines before, which may not be caught
     match call:
         case ast.Call(args=[state], keywords=[]) | ast.Call(args=[], keywords=[ast.keyword("state_dict", state)]):
