@@ -1549,6 +1549,67 @@ for x, y in loader:
     check_rewrites(LoaderPin, code.format(""), code.format(", pin_memory=True"))
 
 
+OWN = """\
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+
+class Joined:
+    def __init__(self, width):
+        self.width = width
+
+    def __call__(self, batch):
+        xs, ys = torch.utils.data.default_collate(batch)
+        return xs[:, : self.width]{}, ys
+
+
+class Loader(DataLoader):
+    def __init__(self, {}):
+        {}
+        self.collate_fn = Joined(width)
+
+
+loader = Loader(datasets.MNIST("data"), batch_size=64, width=20{})
+for x, y in loader:
+    x = x.cuda()
+""".replace("{}, ys", "{joined}, ys")
+OPTIONS = "*args, width=28, **kwargs"
+GIVEN_ON = "super().__init__(*args, **kwargs)"
+
+
+def own(taken: str = OPTIONS, body: str = GIVEN_ON, given: str = "", joined: str = "") -> str:
+    return "import torch\n" + OWN.format(taken, body, given, joined=joined)
+
+
+def test_a_class_with_options_of_its_own_is_given_one_more() -> None:
+    check_rewrites(LoaderPin, own(), own(given=", pin_memory=True"))
+
+
+def test_what_joins_its_items_may_be_set_later() -> None:
+    left = "its collate_fn moves tensors to a device itself (line 12)"
+    check_leaves(LoaderPin, own(joined=".cuda()"), left)
+    late = own(body=f"{GIVEN_ON}\n        if width > 9:\n            self.collate_fn = Joined(width)", joined=".cuda()")
+    check_leaves(LoaderPin, late.replace("        self.collate_fn = Joined(width)\n\n", "\n"), left)
+    outside = own(joined=".cuda()").replace("        self.collate_fn = Joined(width)\n", "")
+    check_leaves(LoaderPin, outside.replace("for x, y", "loader.collate_fn = Joined(9)\nfor x, y"), left)
+
+
+@pytest.mark.parametrize(
+    ("taken", "body"),
+    [
+        pytest.param("*args, width=28, num_workers=0, **kwargs", GIVEN_ON, id="an option of torch does not go on"),
+        pytest.param("*args, width=28, persistent_workers=False, **kwargs", GIVEN_ON, id="a later one of torch"),
+        pytest.param(OPTIONS, f"kwargs['drop_last'] = width > 9\n        {GIVEN_ON}", id="an item is set before"),
+        pytest.param(OPTIONS, f"kwargs.setdefault('num_workers', 2)\n        {GIVEN_ON}", id="a default is set before"),
+        pytest.param(OPTIONS, f"args = args[:1]\n        {GIVEN_ON}", id="some are taken off"),
+        pytest.param("data, *args, width=28, **kwargs", "super().__init__(data, *args, **kwargs)", id="by position"),
+        pytest.param(OPTIONS, "super().__init__(*args, pin_memory=False, **kwargs)", id="one is given by the class"),
+    ],
+)
+def test_a_class_that_changes_what_it_is_given_is_left(taken: str, body: str) -> None:
+    check_leaves(LoaderPin, own(taken, body), "its arguments are given with *")
+
+
 STAYING = """\
 from torch.utils.data import DataLoader
 from torchvision import datasets

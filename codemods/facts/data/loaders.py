@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.signatures import argument_of, signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Container, Instance, Literal, Unknown, Value, Values, without_none
+from codemods.dataflow.values import NONE, NOTHING, Container, Instance, Literal, Unknown, Value, Values, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.pinning import why_batch_stays_pageable, why_default_not_host, why_not_on_host
 from codemods.facts.data.reads import passes
@@ -36,6 +36,7 @@ LOADER_PARAMETERS = (
     *("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory"),
     *("drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator"),
 )
+_ALL_PARAMETERS = {*LOADER_PARAMETERS, "prefetch_factor", "persistent_workers", "pin_memory_device", "in_order"}
 _PARTIAL = [{"functools.partial"}, {LOADER}]
 _ROLES = {"dataset": "data set", "collate_fn": "collate_fn", "sampler": "sampler", "batch_sampler": "batch_sampler"}
 
@@ -46,6 +47,7 @@ class Given(enum.Enum):
     POSITIONAL = "by position"
     KEYWORD = "by keyword"
     SPREAD = "through **"
+    STORED = "by an attribute that is set later"
 
 
 class Argument(NamedTuple):
@@ -76,7 +78,7 @@ class Loader:
 
     @cached_property
     def arguments(self) -> dict[str, Argument]:
-        """Its arguments by name, those that come through ``**`` of known dictionaries among them."""
+        """Its arguments by name, also those through ``**`` of known dictionaries, and a ``collate_fn`` that is set."""
         found: dict[str, Argument] = {}
         if self.passing is None:
             return found
@@ -91,6 +93,12 @@ class Loader:
             for key in self.flow.keys(dictionary):
                 if isinstance(key, str) and key not in found:
                     found[key] = Argument(Given.SPREAD, self.flow.items(dictionary, key), None)
+        class_ = self.value.of.site if isinstance(self.value, Instance) else None
+        stored = self.flow.attributes(class_ or self.call).get("collate_fn")
+        if stored:
+            given = found["collate_fn"].values if "collate_fn" in found else {NONE}
+            is_always = class_ is not None and _always_sets(class_, "collate_fn")
+            found["collate_fn"] = Argument(Given.STORED, stored if is_always else stored | given, None)
         return found
 
     @cached_property
@@ -318,17 +326,32 @@ def _passing(flow: Flow, value: Value, call: ast.Call) -> ast.Call | None:
 
 
 def _passes_on(class_: ast.ClassDef) -> bool:
-    """Whether the class's constructor gives all that it is given, and nothing else, to that of its base."""
+    """Whether the class's constructor gives all that torch takes, and nothing else, to that of its base."""
     init = next(each for each in class_.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
     taken = signature(init)
-    if taken.vararg is None or taken.kwarg is None or len(taken.named) != 1:
+    options = {each.arg for each in taken.keyword_only}
+    if taken.vararg is None or taken.kwarg is None or len(taken.positional) != 1 or options & _ALL_PARAMETERS:
         return False
+    stars = [taken.vararg.arg, taken.kwarg.arg]
+    uses = sorted(each.id for each in walk(init) if isinstance(each, ast.Name) and each.id in stars)
+    if uses != sorted(stars):
+        return False  # what is given may be changed before
     names = {"args": [f"*{taken.vararg.arg}"], "keywords": [f"**{taken.kwarg.arg}"]}
     passed = [
         {"args": [ast.unparse(each) for each in call.args], "keywords": [ast.unparse(each) for each in call.keywords]}
         for call in _calls_of_init(class_)
     ]
     return passed == [names]
+
+
+def _always_sets(class_: ast.ClassDef, name: str) -> bool:
+    """Whether the class's constructor sets an attribute, whatever it is given."""
+    init = next((each for each in class_.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+    for each in init.body if init is not None else ():
+        match each:
+            case ast.Assign([ast.Attribute(ast.Name("self"), set_name)]) if set_name == name:
+                return True
+    return False
 
 
 def _calls_of_init(class_: ast.ClassDef) -> Iterator[ast.Call]:
