@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from codemods.codemod import UNMEASURED, Codemod, Leaves, Phase, Promise, Rewrites
@@ -9,6 +10,7 @@ from codemods.dataflow.names import words
 from codemods.editing.values import Move
 from codemods.facts.devices.constant_copies import constant_copies
 from codemods.facts.devices.copied_numbers import copied_numbers
+from codemods.facts.devices.helper_copies import helper_copies
 from codemods.facts.devices.remade_modules import remade_modules
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.loop_constants import loop_constants
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from codemods.codemod import Finding
     from codemods.facts.devices.copied_numbers import CopiedNumbers
+    from codemods.facts.devices.helper_copies import HelperCopy
     from codemods.facts.devices.remade_modules import RemadeModule
     from codemods.facts.script import Script
 
@@ -126,6 +129,8 @@ for x in torch.randn(10, 8, 4):
         for numbers in copied_numbers(script):
             if numbers.module.statement(numbers.call) not in statements:
                 yield self.left(numbers.module, numbers.call, _why_copied(numbers))
+        for helper in helper_copies(script):
+            yield self.left(script.module, helper.call, _why_handed(helper))
         for made in remade_modules(script):
             yield self.left(made.module, made.call, _why_remade(made))
         for copy in constant_copies(script):
@@ -133,6 +138,14 @@ for x in torch.randn(10, 8, 4):
             given = "a tensor of the array" if copy.is_array else "it"
             remedy = f"give {given} to register_buffer({copy.name!r}, …, persistent=False) there, and move the model"
             yield self.left(copy.module, copy.call, Reason("made-in-loop", text, (at(copy.module, copy.made),), remedy))
+
+
+def _why_handed(copy: HelperCopy) -> Reason:
+    """Why what a helper is given had better be on the device already."""
+    name, given = copy.name, ast.unparse(copy.attribute)
+    text = f"each call copies '{name}', such as '{given}', unless the constructor made that on the device ({HERE}):"
+    remedy = "make a tensor of it there, on the device"
+    return Reason("made-in-loop", text, (at(copy.home, copy.made),), remedy)
 
 
 def _why_remade(made: RemadeModule) -> Reason:

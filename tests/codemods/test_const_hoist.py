@@ -634,3 +634,36 @@ for x in torch.randn(10, 8, 4):
     )
 
     check_leaves(ConstHoist, code, because)
+
+
+def test_a_table_that_each_call_copies_is_left() -> None:
+    code = """\
+import numpy as np
+import torch
+from torch import nn
+
+
+def extract(table, t):
+    return torch.from_numpy(table).to(t.device)[t]
+
+
+class Diffusion:
+    def __init__(self, betas):
+        self.roots = np.sqrt(np.cumprod(betas))
+
+    def loss(self, model, x, t):
+        return (model(extract(self.roots, t).float() * x) - x).pow(2).mean()
+
+
+model = nn.Linear(4, 4).cuda()
+diffusion = Diffusion(np.linspace(0.1, 0.2, 10))
+for x in torch.randn(10, 8, 4):
+    t = torch.randint(10, (8, 1), device="cuda")
+    diffusion.loss(model, x.cuda(), t).backward()
+"""
+    because = (
+        "each call copies 'table', such as 'self.roots', unless the constructor made that on the device (line 12):"
+        " make a tensor of it there, on the device"
+    )
+
+    check_leaves(ConstHoist, code, because)

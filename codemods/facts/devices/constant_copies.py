@@ -20,7 +20,7 @@ from codemods.facts.reach import own
 from codemods.library.kinds import Kind, is_dtype, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.script import Script
@@ -54,11 +54,11 @@ def constant_copies(script: Script) -> Iterator[ConstantCopy]:
         for node in own(forward, ast.Call, ast.Subscript):
             is_array = isinstance(node, ast.Subscript)
             name = _copied(script, node) if isinstance(node, ast.Call) else _index(script, forward, node)
-            made = None
-            if name and script.may_run(script.module, node):
-                made = _made(script, class_, constructor, name, is_array=is_array)
-            if made is not None:
-                yield ConstantCopy(script.module, node, name, made, is_array)
+            made: list[ast.stmt] = []
+            if name and script.may_run(script.module, node) and (is_array or _is_on_host(script, class_, name)):
+                made = made_by(script, (constructor,), name)
+            if len(made) == 1:
+                yield ConstantCopy(script.module, node, name, made[0], is_array)
 
 
 def _copied(script: Script, call: ast.Call) -> str:
@@ -98,11 +98,13 @@ def _index(script: Script, forward: Callee, node: ast.expr) -> str:
     return ""
 
 
-def _made(script: Script, class_: ast.ClassDef, constructor: ast.AST, name: str, *, is_array: bool) -> ast.stmt | None:
-    """Where the constructor makes it on the host, if no other code gives the attribute anything, or writes to it."""
+def _is_on_host(script: Script, class_: ast.ClassDef, name: str) -> bool:
     values = script.flow.attributes(class_).get(name, frozenset())
-    if not is_array and not (values and all(isinstance(each, HostTensor) for each in values)):
-        return None
+    return bool(values) and all(isinstance(each, HostTensor) for each in values)
+
+
+def made_by(script: Script, constructors: Collection[ast.AST], name: str) -> list[ast.stmt]:
+    """Where constructors give the attribute its value; none where other code gives it anything, or writes to it."""
     stores: list[ast.stmt] = []
     for module in script.modules:
         written = {part for _, each in writes(module) for part in walk(each)}
@@ -110,7 +112,7 @@ def _made(script: Script, class_: ast.ClassDef, constructor: ast.AST, name: str,
             is_stored = isinstance(node.ctx, ast.Store)
             if node.attr != name or not (is_stored or node in written):
                 continue
-            if module.function(node) is not constructor:
-                return None
+            if module.function(node) not in constructors:
+                return []
             stores += [module.statement(node)] if is_stored else []
-    return stores[0] if len(stores) == 1 else None
+    return stores
