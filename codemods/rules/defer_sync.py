@@ -234,7 +234,10 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
             return self._kept(deferral, node)
         if isinstance(deferral, DeferredCopy):
             promise = Promise.PRECISION if deferral.is_divided else Promise.BITWISE
-            return self.rewrites(total.module, node, _MESSAGE, *_as_tensors(deferral), promise=promise)
+            edits = _as_tensors(deferral)
+            if deferral.copied_after is not None:
+                edits.append(Surround(total.module, deferral.copied_after, "", ".cpu()"))
+            return self.rewrites(total.module, node, _MESSAGE, *edits, promise=promise)
         builtin = "float" if deferral.has_floats else "int"
         if not is_pythons_own(total.module, builtin, total.loop):
             text = f"the script gives the name '{builtin}' to something else"

@@ -1591,6 +1591,18 @@ def test_a_count_is_not_copied_in_each_iteration(share: str, promise: Promise) -
     assert run_script(before) == run_script(after)
 
 
+def test_a_count_is_copied_once_where_its_share_is_a_tensor() -> None:
+    before, after = (
+        f"{HEAD}def train():\n    hits = 0\n    seen = 0\n{LOOP}        hits += out.argmax(1).eq(y){copied}.sum()\n"
+        f"        seen += len(y)\n    return 100.0 * hits{once} / seen\n\n\nprint(train())\n"
+        for copied, once in ((".cpu()", ""), ("", ".cpu()"))
+    )
+
+    check_rewrites(DeferSync, before, after)
+    assert [site.promise for site in run(DeferSync, before).sites] == [Promise.BITWISE]
+    assert run_script(before) == run_script(after)
+
+
 def test_a_count_that_shows_where_it_is_stays_on_the_host() -> None:
     code = COUNT.format(loop=LOOP, copied=".cpu()", share="hits") + "    return hits\n\ntrain()\n"
     because = "'hits' is used as a tensor of the host (line {}): write hits.item() there"

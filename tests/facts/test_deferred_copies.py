@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from probe import script
 
@@ -133,3 +135,73 @@ def test_whether_a_share_is_computed(after: str, *, is_divided: bool) -> None:
 
     assert isinstance(outcome, DeferredCopy)
     assert outcome.is_divided is is_divided
+
+
+SHARE = """\
+import torch
+from torch import nn
+model = nn.Linear(4, 2).cuda()
+def test(batches, size):
+    hits = 0
+    seen = 0
+    with torch.no_grad():
+        for x, y in batches:
+            x, y = x.cuda(), y.cuda()
+            guess = model(x).argmax(1)
+            seen += len(x)
+            hits += guess.eq(y).cpu().sum()
+    share = 100.0 * hits / seen
+    return share
+test(nobody(), 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("", "", id="by what is 0 without a pass"),
+        pytest.param("100.0 * hits", "hits", id="at once"),
+    ],
+)
+def test_a_count_is_copied_where_its_share_is_kept_as_a_tensor(old: str, new: str) -> None:
+    known = script(SHARE.replace(old, new))
+    ((_, outcome),) = outcomes(known)
+
+    assert isinstance(outcome, DeferredCopy)
+    assert isinstance(outcome.copied_after, ast.Name)
+    assert not outcome.is_divided
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("hits / seen", "hits / size", id="another divisor may be none without a pass"),
+        pytest.param("    seen = 0\n", "    seen = 1\n", id="which is 1 without a pass"),
+        pytest.param("    seen = 0\n", "    seen = size\n", id="which starts anywhere"),
+        pytest.param("    seen = 0\n", "    seen = 0\n    seen = size\n", id="which is given another start"),
+        pytest.param(
+            "            hits +=", "            if size:\n                hits +=", id="some passes add nothing"
+        ),
+        pytest.param(
+            "            hits +=",
+            "            if size:\n                continue\n            hits +=",
+            id="or leave before",
+        ),
+        pytest.param("share = 100", "print(f'{hits}')\n    share = 100", id="it is read twice"),
+        pytest.param("def test", "def careful():\n    raise ZeroDivisionError\ndef test", id="that error is known"),
+    ],
+)
+def test_a_count_that_may_be_no_tensor_is_not_copied(old: str, new: str) -> None:
+    ((_, found),) = outcomes(script(SHARE.replace(old, new, 1)))
+
+    assert isinstance(found, Reason)
+    assert found.code == "seen-elsewhere"
+
+
+def test_a_divisor_that_goes_on_from_run_to_run_may_be_none_without_a_pass() -> None:
+    loop = SHARE[SHARE.index("    with torch") : SHARE.index("    return share")]
+    again = "    while size:\n        hits = 0\n" + "".join(f"    {each}\n" for each in loop.splitlines())
+    ((_, found),) = outcomes(script(SHARE.replace(loop, again).replace("    hits = 0\n    seen", "    seen", 1)))
+
+    assert isinstance(found, Reason)
+    assert found.code == "seen-elsewhere"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
+from codemods.dataflow.source import LOOPS, walk
 from codemods.facts.devices.readings import Reading, is_copy_to_host, is_on_device
 from codemods.facts.reason import HERE, Reason, at
-from codemods.facts.training.sums import Deferral, is_number
+from codemods.facts.training.sums import Deferral, is_number, zero_division
 from codemods.facts.training.totals import Held, added
+from codemods.facts.training.totals_of_items import is_bound_otherwise, surely_before
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
@@ -43,7 +47,7 @@ class DeferredCopy(Deferral):
     @property
     def is_divided(self) -> bool:
         """Whether a share of it is computed, which CUDA may round otherwise."""
-        reads = (*self.total.read_inside, *self.total.read_after)
+        reads = () if self.copied_after is not None else (*self.total.read_inside, *self.total.read_after)
         return any(
             isinstance(above, ast.BinOp) and isinstance(above.op, ast.Div)
             for each in reads
@@ -61,11 +65,46 @@ class DeferredCopy(Deferral):
     def _why_shown(self) -> Reason | None:
         """Why something would tell a tensor of the device from one of the host: all but arithmetic and formats."""
         for each in (*self.total.read_inside, *self.total.read_after):
-            if not _is_number_there(self.flow, self.total.module, each):
+            if each is not self.copied_after and not _is_number_there(self.flow, self.total.module, each):
                 text = f"'{self.total.name}' is used as a tensor of the host ({HERE}):"
                 where = (at(self.total.module, each),)
                 return Reason("seen-elsewhere", text, where, remedy=f"write {self.total.name}.item() there")
         return None
+
+    @cached_property
+    def copied_after(self) -> ast.expr | None:
+        """Where the count itself can be copied to the host, as it is used as a tensor there: once, and if it is one.
+
+        It is one if the loop has passes, and each adds to it. Where it has none, the script divides by 0 there.
+        """
+        total, module = self.total, self.total.module
+        if total.read_inside or len(total.read_after) != 1 or not all(map(self._is_in_each_pass, total.additions)):
+            return None
+        (read,) = total.read_after
+        if _is_number_there(self.flow, module, read) or zero_division(self.flow) is not None:
+            return None
+        above = itertools.takewhile(lambda each: not isinstance(each, ast.stmt), module.ancestors(read))
+        divisors = (each.right for each in above if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Div))
+        return read if any(isinstance(each, ast.Name) and self._is_zero_before(each) for each in divisors) else None
+
+    def _is_in_each_pass(self, statement: ast.stmt) -> bool:
+        """Whether each pass of the loop comes to a statement."""
+        body = self.total.loop.body
+        before = body[: body.index(statement)] if statement in body else None
+        leaving = (ast.Continue, ast.Break)
+        return before is not None and not any(isinstance(each, leaving) for one in before for each in walk(one))
+
+    def _is_zero_before(self, name: ast.Name) -> bool:
+        """Whether the name holds 0 where no pass of the loop has run: ``total`` of ``correct / total``."""
+        module, loop = self.total.module, self.total.loop
+        stores = [each for each in module.stores.get(name.id, ()) if module.function(each) is self.total.function]
+        outside = [module.statement(each) for each in stores if each not in self.total.inside]
+        match outside:
+            case [ast.Assign([ast.Name()], ast.Constant(0)) as start]:
+                around = (each for each in module.ancestors(loop) if isinstance(each, LOOPS))
+                is_new = surely_before(module, start, loop) and all(start in walk(each) for each in around)
+                return is_new and not is_bound_otherwise(module, loop, name.id)
+        return False
 
 
 def copied(flow: Flow, module: Module, node: ast.AST) -> Copy | None:

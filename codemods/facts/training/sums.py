@@ -132,7 +132,7 @@ class Deferral:
             case ast.BinOp(left, operator, right) if isinstance(operator, _EXACT):
                 return self._why_inexact(left) or self._why_inexact(right)
             case ast.BinOp(left, ast.Div(), right) if not self._has_readings(right):
-                caught = None if isinstance(right, ast.Constant) else _zero_division(self.flow)
+                caught = None if isinstance(right, ast.Constant) else zero_division(self.flow)
                 if caught is not None:
                     text = f"a division by 0 raises on the host alone, and the script handles that ({HERE})"
                     return Reason("seen-elsewhere", text, (caught,))
@@ -249,7 +249,7 @@ def _operators(module: Module, node: ast.expr) -> Iterator[ast.operator]:
     return (each.op for each in around if isinstance(each, ast.BinOp))
 
 
-def _zero_division(flow: Flow) -> Place | None:
+def zero_division(flow: Flow) -> Place | None:
     """Where the project names the exception that Python's numbers raise, and those of a device do not."""
     for module in flow.modules:
         for node in module.nodes(ast.Name):
