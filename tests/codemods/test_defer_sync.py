@@ -1710,3 +1710,36 @@ def test_a_number_that_nothing_reads_is_named() -> None:
     because = f"its value is kept in 'seen' in each iteration, and nothing reads that (line {line})"
 
     check_leaves(DeferSync, HEAD + code, f"{because}: remove it")
+
+
+@pytest.mark.parametrize(
+    ("inside", "because"),
+    [
+        pytest.param(
+            "kept += out.argmax(1).tolist()",
+            "its items are kept in a list in each iteration (line {}): keep the tensors, detached, and make lists of "
+            "them after the loop",
+            id="lists",
+        ),
+        pytest.param(
+            "hits += (out.argmax(1).cpu() == y.cpu()).sum()",
+            "it is compared and counted on the host in each iteration (line {}): compare it on the device with what was "
+            "moved there, and ask for the sum where it is read",
+            id="counts",
+        ),
+    ],
+)
+def test_what_is_copied_to_be_kept_is_left(inside: str, because: str) -> None:
+    code = function("kept, hits = [], 0", inside, "return kept, hits")
+
+    check_leaves(DeferSync, HEAD + code + CALL, because.format(line_of(code, inside)))
+
+
+def test_a_number_of_what_is_computed_on_the_host_is_left() -> None:
+    inside = "hits += (out.argmax(1).cpu() == y.cpu()).sum().item()"
+    code = function("hits = 0", inside, "return hits")
+    result = run(DeferSync, HEAD + code + CALL)
+
+    assert result.after == HEAD + code + CALL
+    because = f"each iteration waits for the device anyway (line {line_of(code, inside)})"
+    assert because in [each.message for each in result.sites]

@@ -29,6 +29,7 @@ from codemods.facts.training.deferred_rows import ROWS, DeferredRows
 from codemods.facts.training.deferred_tensors import DeferredTensor, made_tensor
 from codemods.facts.training.deferred_updates import DeferredUpdates
 from codemods.facts.training.iterations import called_functions, is_backward
+from codemods.facts.training.kept_copies import kept_copies
 from codemods.facts.training.number_uses import KEEPING, use_in_passes, use_of_sum, why_needed
 from codemods.facts.training.own_meters import Meter, own_meter
 from codemods.facts.training.seldom_uses import SeldomUse, seldom_uses
@@ -92,9 +93,9 @@ def outcomes(script: Script) -> Iterator[Outcome]:
 
 
 def _of_other_waits(script: Script) -> Iterator[Outcome]:
-    """What else each iteration waits for: tensors that are written out, and copies that nothing reads."""
+    """What else each iteration waits for: tensors that are written out, lists of them, copies that nothing reads."""
     if _obstacle_of_script(script) is None:
-        for node, use in shown_tensors(script.flow, script.module):
+        for node, use in (*shown_tensors(script.flow, script.module), *kept_copies(script.flow, script.module)):
             yield node, use.because(script.module)
         for name, copy in unread_copies(script.flow, script.module):
             text = f"'{name.id}' is copied to the host in each iteration, and nothing reads it:"
@@ -485,7 +486,10 @@ class _Iteration:
     def _other_waits(self, deferred: list[Deferral]) -> Iterator[tuple[int, Module, ast.expr]]:
         """Where each iteration waits for the device even if these sums stay there, and in which of its statements."""
         there = [*(each.readings for each in deferred), *(each.readings for each in self._seldom)]
-        stays = {each for readings in there for one in readings for each in walk(one.node)}
+        deferred_readings = [one for readings in there for one in readings]
+        # What is computed before it is read still waits where that goes by way of the host.
+        stays = {each for one in deferred_readings for each in walk(one.node)}
+        stays -= {each for one in deferred_readings for each in walk(one.tensor)}
         stays |= {copy for each in deferred for one in each.readings for copy in one.copies}
         for number, statement in enumerate(self._statements):
             here = (each.node for each in self._unsure if each.node in walk(statement))
