@@ -15,6 +15,8 @@ from codemods.facts.models.attention_dimensions import WITHOUT_HEADS, dimensions
 from codemods.facts.models.attention_masks import LOOSE, tight
 from codemods.facts.models.attention_obstacles import moved
 from codemods.facts.models.innermost import needs_copy
+from codemods.facts.models.local_numbers import is_float
+from codemods.facts.precision.script_hazards import scripted
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.attention import DROPOUT, FUSED
 
@@ -64,7 +66,7 @@ def fused(script: Script, attention: Attention) -> list[Edit] | Reason:
     if attention.is_causal:
         arguments.append("is_causal=True")
     if attention.scales:
-        arguments.append(f"scale={_scale(module, attention.scales)}")
+        arguments.append(f"scale={_scale(script, module, attention.scales)}")
     behind = f".squeeze({_HEADS}){attention.behind}" if needs_heads else attention.behind
     call = _laid_out(attention, name, arguments, behind)
     return [
@@ -211,7 +213,14 @@ def _is_read(node: ast.Attribute) -> bool:
     return node.attr == "training" and isinstance(node.ctx, ast.Load)
 
 
-def _scale(module: Module, scales: tuple[Scale, ...]) -> str:
+def _scale(script: Script, module: Module, scales: tuple[Scale, ...]) -> str:
+    """The scale, of floating point where TorchScript compiles code: it takes no whole number for it."""
+    number = _written_scale(module, scales)
+    is_known = any(each.divides or is_float(script.flow, module, each.node) for each in scales)
+    return number if is_known or scripted(script) is None else f"float({number})"
+
+
+def _written_scale(module: Module, scales: tuple[Scale, ...]) -> str:
     first, *others = scales
     if isinstance(first.node, ast.Constant) and not hasattr(first.node, "lineno"):
         return repr(first.node.value)

@@ -40,8 +40,8 @@ class Sdpa(Codemod):
         may hide all keys of a query. A mask that is added is not known to hold floats. A mask is not seen to have two
         dimensions or more: of one with a single dimension the function raises an error. Gradients are differentiated
         again. The result is viewed. Queries are not seen to have four dimensions, as the kernels take them, nor three,
-        of which four can be made. TorchScript compiles code of the script. On CUDA results are to repeat, and no
-        ``torch.use_deterministic_algorithms(True)`` asks the kernels for it.
+        of which four can be made. On CUDA results are to repeat, and no ``torch.use_deterministic_algorithms(True)``
+        asks the kernels for it.
 
         A mask that nothing reads any more stays a buffer of its module, as checkpoints hold it. One that is loaded is
         taken to hold the triangle that the class makes, as checkpoints of the class do: it is not read any more.
@@ -66,7 +66,7 @@ class Sdpa(Codemod):
     causes = words(
         """
         determinism double-backward masked-rows no-name nothing-to-gain other-attention other-dimensions other-result
-        torchscript unknown-mask weights-used
+        unknown-mask weights-used
         """
     )
     examples = (

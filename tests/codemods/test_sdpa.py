@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import Any
+import runpy
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -8,6 +9,9 @@ from kit import check_leaves, check_rewrites, check_silent, run
 
 from codemods.codemod import Promise
 from codemods.rules.sdpa import Sdpa
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 IMPORTS = """\
 import math
@@ -695,10 +699,6 @@ LEFT = {
         + "        return self.soft(q @ k.mT) @ v\n\nAttention(8, 0).soft.register_forward_hook(print)\n",
         "a hook may be given the weights (line 21)",
     ),
-    "TorchScript": (
-        function("    return s.softmax(-1) @ v\n\n@torch.jit.script\ndef double(x):\n    return x * 2\n"),
-        "TorchScript may not compile the call (line 10)",
-    ),
     "gradients of gradients": (
         LAYER
         + "        return (q @ k.mT).softmax(-1) @ v\n\nmodel, x = Attention(8, 0), torch.randn(2, 4, 8, 16, requires_grad=True)\n(g,) = torch.autograd.grad(model(x, x, x).sum(), x, create_graph=True)\ng.sum().backward()\n",
@@ -742,6 +742,52 @@ def test_results_that_the_kernels_are_asked_to_repeat() -> None:
     )
 
     assert [each.rewrites for each in run(Sdpa, code).sites] == [True]
+
+
+COMPILED = """\
+class Attention(nn.Module):
+    def __init__(self, dim, scale):
+        super().__init__()
+        self.root = (dim // 4) ** -0.5
+        self.scale = scale
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q = k = v = x.view(B, T, 4, C // 4).transpose(1, 2)
+"""
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit.script.*:FutureWarning", "ignore:.*torch.jit.script.*:DeprecationWarning"
+)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("(q @ k.mT * self.root).softmax(-1) @ v", "q, k, v, scale=self.root", id="a root"),
+        pytest.param(
+            "(q @ k.mT * self.scale).softmax(-1) @ v", "q, k, v, scale=float(self.scale)", id="a scale that is given"
+        ),
+        pytest.param("(q @ k.mT / self.scale).softmax(-1) @ v", "q, k, v, scale=1 / self.scale", id="a quotient"),
+        pytest.param("(q @ k.mT * 2).softmax(-1) @ v", "q, k, v, scale=float(2)", id="a whole number"),
+        pytest.param("(q @ k.mT * 2 * 0.5).softmax(-1) @ v", "q, k, v, scale=2 * 0.5", id="a product"),
+        pytest.param(
+            "self.drop((q @ k.mT).softmax(-1)) @ v",
+            "q, k, v, dropout_p=self.drop.p if self.training else 0.0, scale=1.0",
+            id="a dropout",
+        ),
+    ],
+)
+def test_torchscript_compiles_the_call(before: str, after: str, tmp_path: Path) -> None:
+    made = "Attention(32, 1)"
+    scripted = f"\nmodel = torch.jit.script({made})\nmodel(torch.randn(2, 8, 32))\n"
+    call = f"{CALL}(\n            {after}\n        )" if "dropout" in after else f"{CALL}({after})"
+    expected = f"{IMPORTS}{COMPILED}        return {call}\n{scripted}"
+
+    check_rewrites(Sdpa, f"{IMPORTS}{COMPILED}        return {before}\n{scripted}", expected)
+    path = tmp_path / "train.py"
+    path.write_text(expected)
+    runpy.run_path(str(path))
 
 
 def test_before_torch_2_1_it_takes_no_scale() -> None:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 from probe import script
 
-from codemods.facts.models.local_numbers import is_infinite, is_large_negative, is_number, is_positive, power, radicand
+from codemods.facts.models.local_numbers import (
+    is_float,
+    is_infinite,
+    is_large_negative,
+    is_number,
+    is_positive,
+    power,
+    radicand,
+)
 
 if TYPE_CHECKING:
     from codemods.facts.script import Script
@@ -63,6 +71,31 @@ def test_numbers(code: str) -> None:
     found, node = answered(code)
 
     assert is_number(found.flow, found.module, node)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("0.5", True),
+        ("-0.5", True),
+        ("2", False),
+        ("d / 2", True),
+        ("d ** -2", True),
+        ("d ** 2", False),
+        ("d ** d", False),
+        ("2 * 0.5", True),
+        ("2 * d", False),
+        ("math.sqrt(d)", True),
+        ("float(d)", True),
+        ("int(d)", False),
+        ("d", False),
+        ("given", False),
+    ],
+)
+def test_numbers_of_floating_point(code: str, expected: bool) -> None:  # noqa: FBT001 - expected
+    found, node = answered(code)
+
+    assert is_float(found.flow, found.module, node) is expected
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from codemods.facts.models.attention_dimensions import WITHOUT_HEADS, dimensions
 from codemods.facts.models.innermost import needs_copy
 from codemods.facts.models.layers import Model
 from codemods.facts.models.local_steps import is_in_place, may_change
-from codemods.facts.precision.script_hazards import scripted
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.attention import DROPOUT, IDENTITY, KEEPS_LAYOUT, SOFTMAX, VIEWS
 from codemods.library.hooks import is_given_outputs
@@ -38,7 +37,6 @@ def why_not_fused(script: Script, attention: Attention) -> Reason | None:
         _why_changed(attention)
         or _why_layout(script, attention)
         or _why_hooked(script, attention)
-        or _why_scripted(script)
         or _why_twice(script, attention)
         or _why_repeatable(script)
     )
@@ -185,15 +183,6 @@ def _hook(script: Script) -> tuple[Module, ast.Call] | None:
                 if not values or len(others) < len(values):
                     return module, call
     return None
-
-
-def _why_scripted(script: Script) -> Reason | None:
-    """Why the call may be none that TorchScript compiles: numbers have strict types there."""
-    compiled = scripted(script)
-    if compiled is None:
-        return None
-    where = next(each for each in script.flow.modules if each.holds(compiled))
-    return Reason("torchscript", f"TorchScript may not compile the call ({HERE})", (at(where, compiled),))
 
 
 def _why_twice(script: Script, attention: Attention) -> Reason | None:

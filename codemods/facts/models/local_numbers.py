@@ -73,6 +73,33 @@ def _is_number_of_name(flow: Flow, module: Module, node: ast.Name | ast.Attribut
     )
 
 
+def is_float(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether a number is surely one of floating point, not a whole one."""
+    match node:
+        case ast.Constant(value):
+            return isinstance(value, float)
+        case ast.UnaryOp(ast.USub() | ast.UAdd(), inner):
+            return is_float(flow, module, inner)
+        case ast.BinOp(left, ast.Mult() | ast.Add() | ast.Sub(), right):
+            return is_float(flow, module, left) or is_float(flow, module, right)
+        case ast.BinOp(_, ast.Pow(), written):
+            number = _fraction(written)
+            return number is not None and (number < 0 or number.denominator > 1)
+        case ast.BinOp(_, ast.Div()):
+            return True
+        case ast.Call(function):
+            names = {each.name for each in flow.values(function)}
+            return bool(names) and names <= _ROOTS | {"builtins.float"}
+        case ast.Attribute() | ast.Name():
+            given = list(definitions(flow, module, node))
+            return (
+                bool(given)
+                and not any(isinstance(each, (ast.Name, ast.Attribute)) for _, each in given)
+                and all(is_float(flow, where, each) for where, each in given)
+            )
+    return False
+
+
 def _is_plain(value: Value) -> bool:
     if isinstance(value, Literal):
         return isinstance(value.value, (int, float))
