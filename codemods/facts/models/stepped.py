@@ -86,7 +86,7 @@ def stepped(script: Script, made: Construction) -> Stepped | Reason:
     others = list(dict.fromkeys(each.text for each in tests if each.text != "True"))
     if len(others) > 1:
         text = "no one expression says, where it is made, whether all of its models are on CUDA:"
-        return Reason("unknown-device", text, remedy="move all of them to a device of one name")
+        return Reason("unknown-device", text, remedy="move all of them by one device or flag that has a name")
     return Stepped(models, others[0] if others else "True", any(each.is_moved_later for each in tests))
 
 
