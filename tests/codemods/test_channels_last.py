@@ -58,6 +58,11 @@ def text(
     return head + move + IN_16_BITS.format(loss=loss) + more
 
 
+OPTIONS = (
+    "import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument('--ngpu', type=int, default=1)\n"
+    "args = parser.parse_args()\n"
+)
+ASKED = "if args.ngpu > 1:\n    model = nn.DataParallel(model, device_ids=list(range(args.ngpu)))\n"
 SEVERAL = "if torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n"
 
 
@@ -73,6 +78,11 @@ SEVERAL = "if torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)
             "model = Net()\n" + SEVERAL + "model.to(device)\n",
             "model = Net()\n" + SEVERAL + "model.to(device)\n" + WHERE_CUDA,
             id="before it is moved",
+        ),
+        pytest.param(
+            OPTIONS + "model = Net()\n" + ASKED + "model.to(device)\n",
+            OPTIONS + "model = Net()\n" + ASKED + "model.to(device)\n" + WHERE_CUDA,
+            id="an option asks for several",
         ),
         pytest.param(
             "model = Net()\n" + SEVERAL.replace("model", "model.conv") + "model.to(device)\n",
@@ -357,6 +367,18 @@ LEFT = {
     ),
     "weights are copied to several GPUs": (
         text(move="model = nn.DataParallel(Net()).to(device)\n"),
+        "data-parallel",
+        "nn.DataParallel copies the model in each iteration, and lays out the weights anew: "
+        "convert to DistributedDataParallel first",
+    ),
+    "weights are copied to several GPUs if no option is given": (
+        text(move=OPTIONS.replace("=1", "=2") + "model = Net()\n" + ASKED + "model.to(device)\n"),
+        "data-parallel",
+        "nn.DataParallel copies the model in each iteration, and lays out the weights anew: "
+        "convert to DistributedDataParallel first",
+    ),
+    "an option without a default": (
+        text(move=OPTIONS.replace(", default=1", ", required=True") + "model = Net()\n" + ASKED + "model.to(device)\n"),
         "data-parallel",
         "nn.DataParallel copies the model in each iteration, and lays out the weights anew: "
         "convert to DistributedDataParallel first",

@@ -33,6 +33,7 @@ from codemods.facts.models.replication import is_only_on_several
 from codemods.facts.models.row_major import row_major
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.fusing import why_loaded
+from codemods.facts.training.options import runs_by_default
 from codemods.facts.unreached import never_runs
 from codemods.library.hooks import is_given_gradients, is_given_outputs
 from codemods.library.kinds import CHOSEN_BY_NAME, Kind, is_dtype, is_parameter, kind
@@ -54,6 +55,8 @@ from codemods.library.memory_format import (
 from codemods.library.operations import operation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
@@ -162,11 +165,19 @@ class ChannelsLast:
             text = f"nn.DataParallel lays out the weights anew in each iteration, in one branch ({HERE})"
             return Reason("data-parallel", text, (located(self.script, branch),))
         # On one GPU its weights stay as they are; on several ones the copies have the layout that they had.
-        if threads and not is_only_on_several(self.flow, threads):
+        if threads and not is_only_on_several(self.flow, threads) and self._are_made_by_default(threads):
             return _IN_THREADS
         if any(each.name.startswith(_JIT) for each in (*self.trained.wrappers, self.model.value)):
             return Reason("torchscript", "TorchScript of the model is made, of which nothing is followed")
         return None
+
+    def _are_made_by_default(self, wrappers: Iterable[Value]) -> bool:
+        """Whether some may be made where the user gives no options."""
+        return any(
+            not isinstance(each.site, ast.Call)
+            or runs_by_default(self.script, module_of(self.flow, each.site), each.site)
+            for each in wrappers
+        )
 
     @property
     def _layers(self) -> LaidOut:
