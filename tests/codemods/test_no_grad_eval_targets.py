@@ -873,3 +873,75 @@ def test_what_is_made_anew_for_the_generators_own_step(critic: str) -> None:
 )
 def test_what_the_generators_own_step_may_read_keeps_its_graph(code: str) -> None:
     check_silent(NoGradEval, code)
+
+
+FACTORY = """\
+
+
+def build(name):
+    return {"small": nn.Linear, "wide": nn.Linear}[name](4, 4)
+
+
+teacher = build("wide")
+student = build("small")
+optimizer = torch.optim.Adam(student.parameters())
+for images in torch.randn(9, 8, 4):
+    goal = teacher(images)
+    loss = F.mse_loss(student(images), goal)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_model_that_a_function_makes_beside_what_is_stepped_has_a_reason() -> None:
+    line = 7 + FACTORY[: FACTORY.index("teacher =")].count("\n")
+    because = (
+        f"an optimizer steps what the function makes that makes the model (line {line}), which may be this one:"
+        " put torch.no_grad() around it where nothing trains it"
+    )
+
+    check_leaves(NoGradEval, HEAD + FACTORY, because)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("(student.parameters())", "([*student.parameters(), *teacher.parameters()])", id="both are"),
+        pytest.param('teacher = build("wide")', 'teacher = build("wide").requires_grad_(False)', id="it is frozen"),
+        pytest.param(
+            "    goal = teacher(images)", "    with torch.no_grad():\n        goal = teacher(images)", id="done"
+        ),
+    ],
+)
+def test_a_model_of_a_function_of_which_nothing_is_said(old: str, new: str) -> None:
+    check_silent(NoGradEval, HEAD + FACTORY.replace(old, new))
+
+
+def test_a_layer_that_a_function_makes_is_stepped_with_its_model() -> None:
+    code = """\
+
+
+def layer():
+    return nn.Linear(4, 4)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = layer()
+        self.second = layer()
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+net = Net()
+optimizer = torch.optim.Adam(net.parameters())
+for images in torch.randn(9, 8, 4):
+    loss = net(images).sum() + net.first(images).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    check_silent(NoGradEval, HEAD + code)

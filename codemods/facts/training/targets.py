@@ -14,6 +14,7 @@ from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.values import Container, Instance, Made, Method, Unknown, without_none
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.models.layers import Model
+from codemods.facts.models.only_run import made_by_function
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.graphless import is_without_parameters, may_be_frozen
@@ -22,7 +23,7 @@ from codemods.facts.training.modes import is_frameworks, is_models_method, is_un
 from codemods.facts.training.seen_tensors import SeenTensors, aliases_of, changed_by, names_read, nodes_in, root_of
 from codemods.facts.training.stretches import ONCE
 from codemods.facts.training.unstepped import Unstepped
-from codemods.library.kinds import Kind, kind
+from codemods.library.kinds import Kind, kind, may
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -58,6 +59,7 @@ class Targets:
     def find(self, module: Module, taken: set[ast.AST]) -> Iterator[EvaluationRegion]:
         """The statements of a module, neighbours together, without those that are taken already."""
         by_scope: dict[Callee | None, dict[ast.stmt, list[ast.Call]]] = {}
+        yield from self._made_alike(module, taken)
         for call in module.nodes(ast.Call):
             if self._is_idle(call) and self._is_site(module, call):
                 statement = module.statement(call)
@@ -83,6 +85,27 @@ class Targets:
     ) -> EvaluationRegion:
         kept = self._obstacles.kept_inside
         return EvaluationRegion(self._flow, module, None, tuple(run), tuple(calls), kept, why_not, is_target=True)
+
+    def _made_alike(self, module: Module, taken: set[ast.AST]) -> Iterator[EvaluationRegion]:
+        """The calls of models that a function makes which also makes what optimizers step; each is left."""
+        for call in module.nodes(ast.Call):
+            if not self._uses.modes.calls(call) or self._is_idle(call) or not self._unstepped.may_run_stepped(call):
+                continue
+            made = made_by_function(self._flow, module, call.func)
+            statement = module.statement(call)
+            if made is None or self._is_layer(call.func) or not self._is_site(module, call):
+                continue
+            if taken.isdisjoint((statement, *module.ancestors(statement))):
+                text = (
+                    f"an optimizer steps what the function makes that makes the model ({HERE}), which may be this one:"
+                )
+                remedy = "put torch.no_grad() around it where nothing trains it"
+                reason = Reason("unknown-model", text, (self._obstacles.place(statement, made),), remedy)
+                yield self._region(module, [statement], [call], reason)
+
+    def _is_layer(self, called: ast.expr) -> bool:
+        """Whether it may be a part of another model, which is stepped as that is: ``self.layer`` in a model."""
+        return isinstance(called, ast.Attribute) and may(self._flow, self._flow.values(called.value), Kind.MODEL)
 
     # Which calls are meant.
 

@@ -82,6 +82,12 @@ class Unstepped:
         (only,) = owners if len(owners) == 1 else (None,)
         return only is not None and self._is_apart(only, origin(self._flow, _object(call)))
 
+    def may_run_stepped(self, call: ast.Call) -> bool:
+        """Whether the call runs models that are known, and that optimizers may step."""
+        owners = self._owners(call)
+        are_known = all(isinstance(each, (Instance, Made)) and kind(self._flow, each) is Kind.MODEL for each in owners)
+        return are_known and any(each is not None and self._may_be_stepped(each) for each in owners)
+
     def _owners(self, call: ast.Call) -> set[Value | None]:
         """The models that the call runs, itself or by a method."""
         values = without_none(self._flow.values(call.func))
