@@ -521,6 +521,8 @@ SILENT = {
     "it is made there already, like another tensor": "    y = x.new_zeros(2).type_as(x)\n",
     "drawn like what is there": "    x = x.to(device)\n    y = torch.randn_like(x).to(device)\n",
     "drawn into what is like it": "    x = x.to(device)\n    y = torch.ones_like(x).data.normal_(0, 0.2).to(device)\n",
+    "numbers that Python counts, of old": "    y = torch.FloatTensor([i + 1 for i in range(8)]).to(device)\n",
+    "numbers that Python counts": "    y = torch.tensor([i for i in range(8)], dtype=torch.long).to(device)\n",
     "data of old": "    y = torch.FloatTensor([1, 2]).to(device)\n",
     "what may be data, of old": "    y = torch.FloatTensor(input()).to(device)\n",
     "a tuple, of old": "    y = torch.FloatTensor((8, 1)).to(device)\n",

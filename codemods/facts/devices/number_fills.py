@@ -9,7 +9,6 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Literal, Plain, library_names
 from codemods.facts.devices.identities import identity
@@ -172,7 +171,7 @@ def _contents(script: Script, node: ast.expr) -> _Contents | None:
         case ast.ListComp(one, [ast.comprehension(target, ast.Call(func, [count], []), [], 0)]):
             inner, size = _contents(script, one), count  # type: ignore[assignment]
             is_range = library_names(script.flow.values(func)) == {"builtins.range"}
-            is_constant = not {each.id for each in walk(one) if isinstance(each, ast.Name)} & bound_names(target)
+            is_constant = not _names(one) & _names(target)
             is_alike = is_range and is_constant and is_size(script, count)
         case ast.List() | ast.Tuple() | ast.Starred():
             return None
@@ -183,6 +182,10 @@ def _contents(script: Script, node: ast.expr) -> _Contents | None:
     if inner is None or not is_alike:
         return None
     return _Contents(inner.value, (size, *inner.sizes), inner.may_be_empty or not isinstance(size, ast.Constant))
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {each.id for each in walk(node) if isinstance(each, ast.Name)}
 
 
 def _are_alike(elements: list[ast.expr]) -> bool:
