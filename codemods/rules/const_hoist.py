@@ -11,17 +11,19 @@ from codemods.editing.values import Move
 from codemods.facts.devices.constant_copies import constant_copies
 from codemods.facts.devices.copied_numbers import copied_numbers
 from codemods.facts.devices.helper_copies import helper_copies
+from codemods.facts.devices.listed_indices import listed_indices
 from codemods.facts.devices.remade_modules import remade_modules
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.loop_constants import loop_constants
 from codemods.facts.training.mode_switches import mode_switches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from codemods.codemod import Finding
     from codemods.facts.devices.copied_numbers import CopiedNumbers
     from codemods.facts.devices.helper_copies import HelperCopy
+    from codemods.facts.devices.listed_indices import ListedIndex
     from codemods.facts.devices.remade_modules import RemadeModule
     from codemods.facts.script import Script
 
@@ -49,10 +51,11 @@ class ConstHoist(Codemod):
         an ``if`` or ``with`` in the loop, or its name is given other values, too. Gradients are asked for of it. A
         model makes it in its constructor, and copies it to the device in each forward pass, or indexes by an array that
         it made there: as a buffer it would move with the model. A model makes a module of the project anew in each
-        pass, whose constructor copies such a constant. Numbers that are written in a list, ``torch.tensor([0.1,
-        0.2]).to(x.device)``, are copied in a model's forward pass, or within an expression. Labels are as long as the
-        batch. Nothing is said of what else is not the same each time: of tensors that are written to or added to, of
-        copies of arrays that other code may write to, of random numbers.
+        pass, whose constructor copies such a constant. A helper copies what it is given, and a constructor made that:
+        the tables of a diffusion. Python counts an index in each pass. Numbers that are written in a list,
+        ``torch.tensor([0.1, 0.2]).to(x.device)``, are copied in a model's forward pass, or within an expression. Labels
+        are as long as the batch. Nothing is said of what else is not the same each time: of tensors that are written to
+        or added to, of copies of arrays that other code may write to, of random numbers.
 
     Results:
         The same values, bit for bit. The memory of the tensor is kept from one iteration to the next.
@@ -129,15 +132,30 @@ for x in torch.randn(10, 8, 4):
         for numbers in copied_numbers(script):
             if numbers.module.statement(numbers.call) not in statements:
                 yield self.left(numbers.module, numbers.call, _why_copied(numbers))
-        for helper in helper_copies(script):
-            yield self.left(script.module, helper.call, _why_handed(helper))
-        for made in remade_modules(script):
-            yield self.left(made.module, made.call, _why_remade(made))
+        yield from self._of_passes(script, statements)
         for copy in constant_copies(script):
             text = f"each forward pass copies '{copy.name}' to the device, which the constructor made ({HERE}):"
             given = "a tensor of the array" if copy.is_array else "it"
             remedy = f"give {given} to register_buffer({copy.name!r}, …, persistent=False) there, and move the model"
             yield self.left(copy.module, copy.call, Reason("made-in-loop", text, (at(copy.module, copy.made),), remedy))
+
+    def _of_passes(self, script: Script, statements: Collection[ast.stmt]) -> Iterator[Finding]:
+        """What each pass of a model, or each call, makes or copies anew, beside the statements that are known."""
+        for index in listed_indices(script):
+            if script.module.statement(index.call) not in statements:
+                yield self.left(script.module, index.call, _why_listed(script, index))
+        for helper in helper_copies(script):
+            yield self.left(script.module, helper.call, _why_handed(helper))
+        for made in remade_modules(script):
+            yield self.left(made.module, made.call, _why_remade(made))
+
+
+def _why_listed(script: Script, index: ListedIndex) -> Reason:
+    """Why an index that Python counts had better be kept."""
+    tensor = ast.unparse(index.tensor)
+    text = f"Python counts the index '{index.use.id}' anew each time, and it is copied to where '{tensor}' is ({HERE}):"
+    remedy = f"keep it on the device of '{tensor}' as long as its length is the same"
+    return Reason("made-in-loop", text, (at(script.module, index.use),), remedy)
 
 
 def _why_handed(copy: HelperCopy) -> Reason:

@@ -667,3 +667,27 @@ for x in torch.randn(10, 8, 4):
     )
 
     check_leaves(ConstHoist, code, because)
+
+
+def test_an_index_that_each_pass_counts_is_left() -> None:
+    code = """\
+import torch
+from torch import nn
+
+
+class Pairs(nn.Module):
+    def forward(self, x):
+        rows = torch.tensor([i for i in range(x.size(1)) for j in range(i)])
+        return x[:, rows]
+
+
+model = Pairs()
+for x in torch.randn(10, 8, 4):
+    model(x.cuda()).mean().backward()
+"""
+    because = (
+        "Python counts the index 'rows' anew each time, and it is copied to where 'x' is (line 8):"
+        " keep it on the device of 'x' as long as its length is the same"
+    )
+
+    check_leaves(ConstHoist, code, because)
