@@ -60,6 +60,18 @@ EVERY = {"helper", "train", "call", "run"}
         pytest.param("compiled(other.things[0])", EVERY, id="all where it is not known what"),
         pytest.param("compiled(*other.things)", EVERY, id="all where arguments are not known"),
         pytest.param("list(map(compiled, other.things))", EVERY, id="all where it is handed on"),
+        pytest.param(
+            "def main(model):\n        compiled(model)\n        train(1)\n    def run_all():\n        main(other.things[0])\n"
+            "    run_all()",
+            EVERY,
+            id="none that leads to where it is compiled",
+        ),
+        pytest.param(
+            "def main(model):\n        def step(x):\n            return x\n        return compiled(model), step(1)\n"
+            "    main(other.things[0])",
+            {*EVERY, "step"},
+            id="one that stands in such a function",
+        ),
         pytest.param("torch.jit.trace(Layer(), 1)(1)", set(), id="none of what is traced"),
     ],
 )

@@ -9,6 +9,7 @@ from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import FUNCTIONS, lasting, walk
 from codemods.dataflow.values import Class, External, Function, Instance, Made, Method, library_names
+from codemods.facts.loops import module_of
 from codemods.library.torchscript import COMPILING, SCRIPT_MODULE
 
 if TYPE_CHECKING:
@@ -50,16 +51,16 @@ def _compiled_by(script: Script, module: Module, name: ast.Name | ast.Attribute)
         case ast.ClassDef():
             return _functions_in(parent)
         case ast.Call(func) if func is name:
-            return _given(script, parent)
-    return _all(script)
+            return _given(script, module, parent)
+    return _all(script, module, name)
 
 
-def _given(script: Script, call: ast.Call) -> Iterator[Callee]:
+def _given(script: Script, module: Module, call: ast.Call) -> Iterator[Callee]:
     """What ``torch.jit.script(model)`` compiles."""
     given = argument_of(call, "obj", 0)
     values = script.flow.values(given) if given is not None else frozenset()
     if not values:
-        yield from _all(script)
+        yield from _all(script, module, call)
     for each in values:
         match each:
             case Function(site=function) | Method(site=function) if isinstance(function, FUNCTIONS):
@@ -71,7 +72,7 @@ def _given(script: Script, call: ast.Call) -> Iterator[Callee]:
             case External():
                 pass
             case _:
-                yield from _all(script)
+                yield from _all(script, module, call)
 
 
 def _methods(script: Script) -> Iterator[Callee]:
@@ -85,5 +86,13 @@ def _functions_in(class_: ast.ClassDef) -> Iterator[Callee]:
     return (each for each in class_.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
-def _all(script: Script) -> Iterator[Callee]:
-    return (function for function, _, _ in script.flow.functions())
+def _all(script: Script, module: Module, node: ast.AST) -> Iterator[Callee]:
+    """All functions but those that lead to the node: what compiles others is not compiled itself."""
+
+    def callers(function: Callee) -> Iterator[Callee]:
+        calls = script.flow.callers(function)
+        return (each for each in (module_of(script.flow, call).function(call) for call in calls) if each is not None)
+
+    function = module.function(node)
+    leading = set(closure([function], callers)) if function is not None else set()
+    return (each for each, _, _ in script.flow.functions() if each not in leading)
