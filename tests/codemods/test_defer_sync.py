@@ -1478,6 +1478,11 @@ def test_what_one_function_returns_to_another_that_returns_it_is_left() -> None:
             id="kept",
         ),
         pytest.param(
+            ["rows = int(loss)", "return x.view(rows, -1)"],
+            "view() is given 'rows' in each iteration (line {})",
+            id="a tensor of that size is returned",
+        ),
+        pytest.param(
             ["value = loss.item()"],
             "its value is kept in 'value' in each iteration, and nothing reads that (line {}): remove it",
             id="not read",
@@ -1494,6 +1499,15 @@ def test_what_a_function_of_each_iteration_uses_itself_is_left(uses: list[str], 
     code = f"kept = []\n\n\n{STEP_FUNCTION}{lines}\n\nfor x, y in batches:\n    step(x, y)\n"
 
     check_leaves(DeferSync, HEAD + code, because.format(line_of(code, uses[-1])))
+
+
+def test_what_a_function_of_each_iteration_computes_on_the_host_is_not_mentioned() -> None:
+    code = (
+        "def size_of(n):\n    weights = torch.linspace(0, 1, n)\n    return int(weights.sum())\n\n\n"
+        f"for x, y in batches:\n    size_of(len(x))\n{STEP.replace('        ', '    ')}"
+    )
+
+    check_silent(DeferSync, HEAD + code)
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from codemods.dataflow.names import decorators
+from codemods.dataflow.names import decorators, words
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of
-from codemods.dataflow.source import FUNCTIONS, LOOPS, unparsed, walk
-from codemods.dataflow.values import HostTensor, Literal
+from codemods.dataflow.source import FUNCTIONS, LOOPS, last_name, unparsed, walk
+from codemods.dataflow.values import HostTensor, Literal, MovedTensor
 from codemods.facts.data.loader_use import why_one_batch
 from codemods.facts.devices.cuda_use import capture, no_cuda
 from codemods.facts.devices.readings import is_copy_to_host, is_sure, reading, waits
 from codemods.facts.loops import module_of, repeats
 from codemods.facts.models.local_steps import held_by, writes_into
 from codemods.facts.models.scripted_code import may_be_scripted
+from codemods.facts.precision.floats import is_differentiated
 from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.added_by_name import named
@@ -56,6 +57,10 @@ _METERING = frozenset({"update", "add"})
 _METER = "give it the tensor, detached, and make a number of its average where that is shown"
 _CLOCK = "read it every so many iterations, below what these print of the device"
 _CLOCK_THERE = "read it below what is printed there of the device"
+_COMPUTING = frozenset(
+    words("float int round abs sum mean average min max sqrt str format list tuple sorted array stack items values")
+)
+"""What makes a number, a text or a list of numbers."""
 _COMPILERS = frozenset({"compile", "script", "jit"})
 
 
@@ -203,10 +208,15 @@ def _why_used(script: Script, one: Reading) -> Reason | None:
     module, function = one.module, one.module.function(one.node)
     if function is None or isinstance(function, ast.Lambda) or not _is_in_iterations(script, one):
         return None
+    is_moved = any(isinstance(each, MovedTensor) for each in script.flow.values(one.tensor))
+    if not is_moved and not is_differentiated(module, one.tensor):
+        return None  # it may well be on the host
     within = next(each for each in function.body if one.node in walk(each))
     if rare_suite(module, function, one.node) is not None or not is_sure(module, one.node, within):
         return None
-    return why_needed(module, function, one, if_kept=NUMBERS)
+    use = use_in_passes(module, function, one.node)
+    is_returned = use is not None and isinstance(module.statement(use.node), ast.Return)
+    return why_needed(module, function, one, if_kept="return the tensor, detached" if is_returned else NUMBERS)
 
 
 def _is_returned(module: Module, function: Callee, node: ast.expr) -> bool:
@@ -214,13 +224,37 @@ def _is_returned(module: Module, function: Callee, node: ast.expr) -> bool:
     statement = module.statement(node)
     if isinstance(statement, ast.Return):
         return True
-    names = _filled(statement)
+    names = _filled(statement) if _is_handed_on(module, node) else set()
     if not names:
         return False
     others = [each for each in own(function, ast.stmt) if not isinstance(each, ast.Return)]
-    while more := {name for each in others if not names.isdisjoint(_read(each)) for name in _filled(each)} - names:
+    read = {each: _read(module, each) for each in own(function, ast.stmt)}
+    while more := {name for each in others if not names.isdisjoint(read[each]) for name in _filled(each)} - names:
         names |= more
-    return any(not names.isdisjoint(_read(each)) for each in own(function, ast.Return))
+    return any(not names.isdisjoint(read[each]) for each in own(function, ast.Return))
+
+
+def _is_handed_on(module: Module, node: ast.expr) -> bool:
+    """Whether a statement goes on with a value itself, or with a number that is computed of it.
+
+    So it does with an item of a dictionary, whatever function is given that; not with a size that a function is given.
+    """
+    below: ast.AST = node
+    is_item = False
+    for above in module.ancestors(node):
+        match above:
+            case ast.stmt():
+                return True
+            case ast.Dict():
+                is_item = True
+            case ast.Call(func) if below is not func:
+                is_item = is_item or last_name(func) == "dict"
+                if not is_item and last_name(func) not in KEEPING | _COMPUTING:
+                    return False
+            case ast.Subscript(value) if below is not value:
+                return False
+        below = above
+    return False
 
 
 def _filled(statement: ast.stmt) -> set[str]:
@@ -237,11 +271,12 @@ def _filled(statement: ast.stmt) -> set[str]:
     return {each.id for each in stores(statement) if isinstance(each, ast.Name)} if is_assignment else set()
 
 
-def _read(statement: ast.stmt) -> set[str]:
-    """The names that a simple statement reads; none of what has statements of its own."""
+def _read(module: Module, statement: ast.stmt) -> set[str]:
+    """The names with whose values a simple statement goes on; none of what has statements of its own."""
     if not isinstance(statement, (*_SIMPLE, ast.AnnAssign, ast.Return)):
         return set()
-    return {each.id for each in walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+    names = (each for each in walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
+    return {each.id for each in names if _is_handed_on(module, each)}
 
 
 def _obstacle_of_script(script: Script) -> Reason | None:
@@ -597,7 +632,7 @@ class _Iteration:
                 place = at(self._module, one.node)
                 return Reason("seen-elsewhere", text, (place,), remedy="add up under a name of the function")
         in_vain = (self._why_kept_in_vain(one) or self._times([])) if self._is_only_kept(one) else None
-        kept_apart = "" if self._is_written_to(one) else NUMBERS
+        kept_apart = "" if self._is_written_to(one) or self._is_part(one) else NUMBERS
         remedy = _METER if self._is_given_to_meter(one) else kept_apart
         return in_vain or why_needed(self._module, self.loop, one, if_kept=remedy)
 
@@ -605,6 +640,13 @@ class _Iteration:
         """Whether the loop writes to the tensor itself, so that it is another number later."""
         root = held_by(one.tensor)
         return root is not None and any(writes_into(each, root) for each in walk(self.loop))
+
+    def _is_part(self, one: Reading) -> bool:
+        """Whether it is written into a part of a tensor or an array: ``words[:, n] = best.item()``."""
+        match self._module.statement(one.node):
+            case ast.Assign([ast.Subscript(slice=ast.Tuple() | ast.Slice())]):
+                return True
+        return False
 
     def _is_only_kept(self, one: Reading) -> bool:
         """Whether each pass does nothing with the number but to keep it."""

@@ -122,7 +122,7 @@ def rare_suites(
             innermost = suite if innermost is None else innermost
             if isinstance(suite[-1], _LEAVES) or _counts(module, loop, above.test):
                 return innermost, suite
-        elif isinstance(above, ast.Return):
+        elif isinstance(above, ast.Return) and not isinstance(loop, FUNCTIONS):
             return module.suite(above), module.suite(above)
         if above is loop:
             return None
