@@ -82,6 +82,8 @@ def found(line: str) -> list[str]:
         pytest.param("hits = loss.cpu(); print(hits.item())", [], id="the name of what is no sum"),
         pytest.param("hits = more = (loss > 0).cpu().sum(); print(hits.item())", [], id="two names"),
         pytest.param("float(3)", [], id="of a number"),
+        pytest.param("int(loss is None)", [], id="of whether it is one"),
+        pytest.param("int(loss > 0)", ["loss > 0 cut"], id="of what is compared"),
         pytest.param("round(loss)", [], id="by another function"),
         pytest.param(
             "found = (loss, 3) if optimizer else loss; (found[0] if isinstance(found, tuple) else found).item()",

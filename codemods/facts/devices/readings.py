@@ -82,6 +82,8 @@ def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
                 return replace(inner, node=node, cuts=cuts or inner.cuts)
         case _:
             return None
+    if isinstance(tensor, ast.Compare) and any(isinstance(each, _OF_OBJECTS) for each in tensor.ops):
+        return None  # a truth value of Python's: `int(targets is None)`
     while is_copy_to_host(flow, tensor) and isinstance(tensor, ast.Call) and not tensor.keywords:
         tensor = tensor.func.value  # type: ignore[attr-defined]
     by_host = copied_on_the_way(flow, module, tensor)
