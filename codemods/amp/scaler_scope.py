@@ -10,6 +10,7 @@ from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
+from codemods.facts.fixed_attributes import why_no_more
 from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, at
 
@@ -168,6 +169,9 @@ class Homes:
         (owner, *others) = owners
         if owner is None or others:
             raise LeftError(_NO_PLACE, "the optimizer is used outside its class")
+        closed = why_no_more(self._flow, owner, _NO_PLACE)
+        if closed is not None:
+            raise LeftError.of(closed)
         code = [each for each in walk(owner) if isinstance(each, _FUNCTIONS)]
         return Home((self._after(names, code, uses),), owner)
 

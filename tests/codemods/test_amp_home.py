@@ -133,6 +133,13 @@ def through(count: int) -> str:
             "the optimizers are made in different functions",
             id="attributes that two methods set",
         ),
+        pytest.param(
+            f"class Trainer:\n    __slots__ = ('model', 'optimizer')\n    def __init__(self):\n{IN_CLASS}"
+            f"    def run(self):\n{loop(2, output='self.model(x)', optimizers=('self.optimizer',))}"
+            "Trainer().run()\n",
+            "objects of class Trainer have only the attributes of its __slots__ (line 14): name '__dict__' among them",
+            id="an object that takes no attribute more",
+        ),
     ],
 )
 def test_without_a_place_for_it_there_is_bf16_alone(code: str, because: str) -> None:
