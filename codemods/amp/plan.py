@@ -25,6 +25,7 @@ from codemods.facts.precision.dtypes import Format, Formats
 from codemods.facts.precision.escapes import leak
 from codemods.facts.precision.hazards import bce_in_model, grad_in_model, hazards, is_bce, without_bf16
 from codemods.facts.precision.narrow import computed_on_host, narrow_operand, rounded_bound, vanishing
+from codemods.facts.precision.positions import rounded_positions
 from codemods.facts.precision.ratios import old_against_new
 from codemods.facts.precision.read_after import Uses
 from codemods.facts.precision.saturation import log_of_rest, makes_probabilities, rounds_probabilities
@@ -381,6 +382,7 @@ def _in_values(phases: Phases, phase: Phase) -> tuple[Hazard, ...]:
         log_of_rest(reach, calls_model, module, phase.code),
         narrow_operand(reach, calls_model, module, phase.code),
         computed_on_host(reach, calls_model, module, phase.code),
+        rounded_positions(reach, calls_model, module, phase.code),
         old_against_new(reach, calls_model, module, phase.code),
         bootstrapped(phases, phase),
     )

@@ -131,6 +131,22 @@ def uses_all_parameters(name: str) -> bool:
     return package == "torch.nn" and last in _WITH_PARAMETERS | _WITHOUT_PARAMETERS | _CONTAINERS
 
 
+_RETURN_32_BITS = frozenset({"Embedding", "EmbeddingBag", "LayerNorm", "GroupNorm", "Softmax", "LogSoftmax", "Softmin"})
+_KEEP_FORMAT = frozenset(f"{name}{n}d" for name in ("BatchNorm", "InstanceNorm") for n in (1, 2, 3))
+
+
+def returns_32_bits(name: str) -> bool:
+    """Whether a layer of the class of that qualified name has an output of 32 bits under autocast, whatever it gets."""
+    package, _, last = name.rpartition(".")
+    return package == "torch.nn" and last in _RETURN_32_BITS
+
+
+def keeps_format(name: str) -> bool:
+    """Whether a layer of the class of that qualified name computes in the format of what it gets, or in 32 bits."""
+    package, _, last = name.rpartition(".")
+    return package == "torch.nn" and last in _WITHOUT_PARAMETERS | _KEEP_FORMAT
+
+
 def layers() -> frozenset[str]:
     """The names of the layers of torch.nn of which that is known, other than those that only hold others."""
     return _WITH_PARAMETERS | _WITHOUT_PARAMETERS

@@ -50,8 +50,9 @@ class Amp(Codemod):
         The script never uses CUDA, or chooses its precision itself, be it by an option that is off. A framework runs
         the training step, or the forward pass is not seen. The model does what 16 bits cannot: custom autograd
         functions, linear algebra, Fourier transforms, masked assignment, ``BCELoss`` of a sigmoid (one of more than 6
-        is exactly 1 in bf16, and has no gradient). Gradients are differentiated again or applied by hand, unless
-        ``--amp bf16`` asks for it. With ``--amp fp16``: whatever needs bf16.
+        is exactly 1 in bf16, and has no gradient), positions or targets that take the format of what a layer returns,
+        ``torch.arange(n).type_as(h)`` (257 is 256 in bf16). Gradients are differentiated again or applied by hand,
+        unless ``--amp bf16`` asks for it. With ``--amp fp16``: whatever needs bf16.
 
         It cannot pay, as far as the script shows: no layer is wider than 64, or an iteration computes at most 10
         billion operations that 16 bits could speed up; of images or sequences of any size, convolutions no wider than
@@ -61,7 +62,9 @@ class Amp(Codemod):
 
     Results:
         Losses agree to about 1 %. Checkpoints of the model stay as they are; the scaler's state is saved beside the
-        optimizer's. With fp16 the first one to three steps may be skipped while the scaler finds its scale.
+        optimizer's. With fp16 the first one to three steps may be skipped while the scaler finds its scale. Look at
+        what the network returns: numbers near 2000, such as a year, have steps of 8 in bf16, and the code does not show
+        that. Train on targets that are shifted and scaled to about 1.
 
     References:
         ``torch.amp``; notes/amp_examples; recipes/amp_recipe.

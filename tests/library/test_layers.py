@@ -156,6 +156,32 @@ def test_all_parameters_of_layers_get_gradients(name: str) -> None:
     assert layers.uses_all_parameters(f"torch.nn.{name}")
 
 
+@pytest.mark.parametrize(
+    ("name", "function"), [("LayerNorm", "layer_norm"), ("GroupNorm", "group_norm"), ("LogSoftmax", "log_softmax")]
+)
+def test_layers_return_32_bits_where_autocast_widens_their_functions(name: str, function: str) -> None:
+    row = operator(function)
+
+    assert row is not None
+    assert row.is_wide
+    assert layers.returns_32_bits(f"torch.nn.{name}")
+
+
+@pytest.mark.parametrize("name", ["ReLU", "Dropout", "MaxPool2d", "BatchNorm2d"])
+def test_layers_that_compute_in_the_format_that_they_are_given(name: str) -> None:
+    layer, (given,) = a_layer(name)
+
+    assert layer(given.bfloat16()).dtype is torch.bfloat16
+    assert layer(given).dtype is torch.float32
+    assert layers.keeps_format(f"torch.nn.{name}")
+
+
+@pytest.mark.parametrize("name", ["torch.nn.Linear", "torch.nn.Conv2d", "torch.nn.GRU", "own.LayerNorm"])
+def test_other_layers_may_return_16_bits(name: str) -> None:
+    assert not layers.returns_32_bits(name)
+    assert not layers.keeps_format(name)
+
+
 @pytest.mark.parametrize("name", ["CosineSimilarity", "PairwiseDistance"])
 def test_distances_of_two_tensors_have_no_parameters(name: str) -> None:
     assert not list(getattr(nn, name)().parameters())

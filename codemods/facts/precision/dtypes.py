@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from codemods.dataflow.recursion import Answers
 from codemods.dataflow.source import FUNCTIONS, last_name, lasting, unparsed, walk
 from codemods.dataflow.values import External, Made, Tensor, library_names, without_none
+from codemods.facts.loops import module_of
 from codemods.facts.reach import own
+from codemods.facts.reaching import reaching
 from codemods.library.kinds import Kind, kind
+from codemods.library.layers import keeps_format, returns_32_bits
 from codemods.library.operations import Parts, operands, operation, parts
 from codemods.library.operators import Autocast, Memory, Result, attribute, reads_no_numbers
 from codemods.library.packages import Trait, has
@@ -94,6 +97,8 @@ class Formats:
     calls_model: Callable[[ast.Call], bool]
     names: dict[str, Format] = field(default_factory=dict)
     """What the names and attributes bound so far hold."""
+    given: dict[str, Format] = field(default_factory=dict)
+    """What the parameters hold, of a function."""
     _several: dict[str, _Several] = field(default_factory=dict)
     """The same of those that hold several tensors."""
 
@@ -215,7 +220,7 @@ class Formats:
             is_numpy = any(has(each, Trait.ARRAYS) for each in library_names(self.flow.values(call.func)))
             if is_numpy and any(self.of(each) is not Format.OTHER for each in call.args):
                 return call
-            functions = _functions(self.flow, self.calls_model)
+            functions = self._functions
             inside = (functions.leaving.of((each, self._given(each, call))) for each in self._run_by(call))
             found = next((each for each in inside if each is not None), None)
             if found is not None:
@@ -365,22 +370,86 @@ class Formats:
 
     def inside(self, call: ast.Call) -> Iterator[tuple[Callee, Formats]]:
         """The project's functions that the call runs, each with the formats in it once it has run."""
-        functions = _functions(self.flow, self.calls_model)
         for each in self._run_by(call):
-            yield each, functions.after(each, self._given(each, call))
+            yield each, self._functions.after(each, self._given(each, call))
 
     def _returned(self, function: Callee, call: ast.Call, count: int | None = None) -> Sequence[Format]:
         """What the project's function returns for these arguments, or so many elements of that."""
-        found = _functions(self.flow, self.calls_model).returned.of((function, self._given(function, call), count))
+        found = self._functions.returned.of((function, self._given(function, call), count))
         return found or [Format.OTHER] * (count or 1)
 
     def _given(self, function: Callee, call: ast.Call) -> _Given:
         binding = self.flow.bind(function, call)
         return frozenset((name, max(map(self.of, given))) for name, given in binding.filled())
 
+    @property
+    def _functions(self) -> _Functions:
+        return _functions(self.flow, self.calls_model, type(self))
+
     def _is_tensor(self, node: ast.expr) -> bool:
         values = without_none(self.flow.values(node))
         return bool(values) and all(isinstance(each, Tensor) for each in values)
+
+
+@dataclass(eq=False)
+class ExactFormats(Formats):
+    """The same, with what a name holds where it is read, and what a layer does with the format that it is given.
+
+    ``x = embedding(x)`` has 32 bits, whatever ``x`` is given below.
+    """
+
+    _is_run: bool = False
+    _read: Answers[ast.Name, Format] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._read = Answers(self._of_name, Format.OTHER, max)
+
+    def run(self, statements: Iterable[ast.stmt]) -> None:
+        """Takes the assignments of the statements in: from then on names are read where they stand."""
+        super().run(statements)
+        self._is_run = True
+
+    def of(self, node: ast.expr) -> Format:
+        """What the expression holds where it stands."""
+        return self._read.of(node) if self._is_run and isinstance(node, ast.Name) else super().of(node)
+
+    def _of_name(self, name: ast.Name) -> Format:
+        module = module_of(self.flow, name)
+        function = module.function(name)
+        known = reaching(function or module.tree)
+        given = known.given(name)
+        if given:
+            return max(map(self.of, given))
+        stores = (each for each in module.stores.get(name.id, ()) if module.function(each) is function)
+        if name.id in self.given and all(isinstance(module.parent(each), ast.Assign) for each in stores):
+            return max(self.given[name.id], *map(self.of, known.known(name)), Format.OTHER)
+        return super().of(name)
+
+    def _call(self, call: ast.Call) -> Format:
+        layers = without_none(self.flow.values(call.func))
+        if layers and all(isinstance(each, Made) for each in layers):
+            names = {each.name for each in layers}
+            if all(map(returns_32_bits, names)):
+                return Format.OTHER
+            if call.args and all(map(keeps_format, names)):
+                return self.of(call.args[0])
+        return super()._call(call)
+
+    def functions(self, nodes: Iterable[ast.AST]) -> Iterator[tuple[Callee, ExactFormats]]:
+        """The project's functions that the nodes run, each with the formats in it, for all that it is given."""
+        seen: set[tuple[Callee, _Given]] = set()
+        todo: list[tuple[ast.AST, ExactFormats]] = [(each, self) for each in nodes]
+        while todo:
+            node, formats = todo.pop()
+            for call in own(node, ast.Call):
+                for each in formats._run_by(call):  # noqa: SLF001 - of its own class
+                    key = each, formats._given(each, call)  # noqa: SLF001 - as above
+                    if key not in seen:
+                        seen.add(key)
+                        inner = self._functions.after(*key)
+                        assert isinstance(inner, ExactFormats)  # noqa: S101 - of the same class; for the type checker
+                        todo.append((each, inner))
+                        yield each, inner
 
 
 _Given: TypeAlias = "frozenset[tuple[str, Format]]"
@@ -389,7 +458,8 @@ _Given: TypeAlias = "frozenset[tuple[str, Format]]"
 class _Functions:
     """What functions of the project do under autocast, by what their parameters hold."""
 
-    def __init__(self, flow: Flow, calls_model: Callable[[ast.Call], bool]) -> None:
+    def __init__(self, flow: Flow, calls_model: Callable[[ast.Call], bool], form: type[Formats]) -> None:
+        self._form = form
         self._flow = flow
         self._calls_model = calls_model
         self.returned: Answers[tuple[Callee, _Given, int | None], tuple[Format, ...]] = Answers(
@@ -403,7 +473,8 @@ class _Functions:
 
     def after(self, function: Callee, given: _Given) -> Formats:
         """The formats in the function, once it has run."""
-        inner = Formats(self._flow, self._calls_model, dict(given))
+        inner = self._form(self._flow, self._calls_model, dict(given))
+        inner.given.update(given)
         if not isinstance(function, ast.Lambda):
             inner.run(function.body)
         return inner
@@ -418,8 +489,8 @@ class _Functions:
 
 
 @lasting  # what functions do is asked for again and again
-def _functions(flow: Flow, calls_model: Callable[[ast.Call], bool]) -> _Functions:
-    return _Functions(flow, calls_model)
+def _functions(flow: Flow, calls_model: Callable[[ast.Call], bool], form: type[Formats]) -> _Functions:
+    return _Functions(flow, calls_model, form)
 
 
 def formats_in(flow: Flow, calls_model: Callable[[ast.Call], bool], node: ast.AST, nodes: Sequence[ast.AST]) -> Formats:
