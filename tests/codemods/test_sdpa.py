@@ -308,6 +308,10 @@ def function(body: str) -> str:
     return START + SCORES + body
 
 
+def of_three(body: str) -> str:
+    return f"{START}    s = torch.bmm(q, k.transpose(1, 2))\n{body}"
+
+
 def of_sizes(body: str, end: str = "    return s.softmax(-1) @ v\n") -> str:
     laid_out = "    B, H, T, D = q.shape\n    q, k = q.reshape(B, 4, T, D), k.reshape(B, 4, T, D)\n"
     return START + laid_out + SCORES + body + end
@@ -666,6 +670,26 @@ LEFT = {
         function("    w = torch.einsum('bhij,hg->bgij', s.softmax(-1), flag)\n    return w @ v\n"),
         OTHERWISE.format(8),
     ),
+    "weights are turned round to the left of the values": (
+        of_three("    return torch.bmm(s.softmax(-1).transpose(1, 2), v)\n"),
+        OTHERWISE.format(8),
+    ),
+    "values to the left of weights": (
+        of_three("    return torch.bmm(v, s.softmax(-1))\n"),
+        OTHERWISE.format(8),
+    ),
+    "weights are turned round twice": (
+        of_three("    return torch.bmm(v, s.softmax(-1).transpose(1, 2).transpose(1, 2))\n"),
+        OTHERWISE.format(8),
+    ),
+    "other dimensions of weights are swapped": (
+        of_three("    return torch.bmm(v, s.softmax(-1).transpose(0, 1))\n"),
+        BETWEEN.format(8),
+    ),
+    "weights of four dimensions are turned as three": (
+        of_sizes("    s = s.softmax(-1).transpose(1, 2)\n", "    return v @ s\n"),
+        OTHERWISE.format(11),
+    ),
     "heads share values": (
         START
         + "    s = torch.einsum('bhid,bhjd->bhij', q, k)\n    return torch.einsum('bhij,bjd->bhid', s.softmax(-1), v)\n",
@@ -846,6 +870,10 @@ THREE = {
     "the width in front of the tokens": (
         "q, k, v = (each.transpose(1, 2) for each in (q, k, v))\nw = torch.einsum('bct,bcs->bts', q, k).softmax(-1)\ny = torch.einsum('bts,bcs->bct', w, v)\n",
         f"q, k, v = (each.transpose(1, 2) for each in (q, k, v))\ny = {CALL}(\n    q.transpose(1, 2).contiguous().unsqueeze(1),\n    k.transpose(1, 2).contiguous().unsqueeze(1),\n    v.transpose(1, 2).contiguous().unsqueeze(1),\n    scale=1.0,\n).squeeze(1).transpose(1, 2)\n",
+    ),
+    "weights are turned round": (
+        "v = v.mT\nw = torch.softmax(torch.bmm(q, k.mT), dim=2)\nw = w.permute(0, 2, 1)\ny = torch.bmm(v, w)\n",
+        f"v = v.mT\ny = {CALL}(\n    q.unsqueeze(1), k.unsqueeze(1), v.transpose(-2, -1).unsqueeze(1), scale=1.0\n).squeeze(1).transpose(-2, -1)\n",
     ),
     "a view of what copied queries give": (
         "q = q.permute(2, 0, 1).contiguous().permute(1, 2, 0)\ny = torch.bmm(torch.bmm(q, k.mT).softmax(-1), v)\ny = y.view(-1, 8)\n",

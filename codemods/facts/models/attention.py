@@ -28,7 +28,7 @@ from codemods.facts.models.local_numbers import is_number, power
 from codemods.facts.models.local_shapes import UNKNOWN, Shapes, is_settled
 from codemods.facts.models.local_steps import later_reads, may_change
 from codemods.facts.reason import HERE, Reason, at
-from codemods.library.attention import CASTS, DROPOUT, IDENTITY, KEEPS_LAYOUT, PRODUCTS, VIEWS, means_of
+from codemods.library.attention import CASTS, DROPOUT, IDENTITY, KEEPS_LAYOUT, PRODUCTS, TURNING, VIEWS, means_of
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
@@ -85,6 +85,9 @@ class AttentionReader:
     dropped: Dropped | None = None
     narrowed: list[ast.Name] = field(default_factory=list)
     """The tensors to whose number format the weights are converted."""
+    turned: int | None = None
+    """How many dimensions the weights have to have for it that they are turned round, with keys in front of queries."""
+    is_turned_twice: bool = False
     runs_layers: bool = False
 
     def read(self, softmaxed: ast.expr) -> Attention | Reason:
@@ -98,6 +101,8 @@ class AttentionReader:
         scores = ScoreReader(self.flow, self.module, block, self.trail).read(softmaxed, statement)
         if isinstance(scores, Reason):
             return scores
+        if self.is_turned_twice or (self.turned is not None and scores.dimensions != self.turned):
+            return self._other(product)
         last = self.module.statement(product)
         reason = self._why_dimension(scores) or self._why_format(scores, softmaxed) or self._why_used(scores, last)
         if reason is not None:
@@ -141,7 +146,11 @@ class AttentionReader:
             found = self._multiplied(above, node)
             if found is not None:
                 return found
-            if not self._drops(above, node) and not self._narrows(above, node):
+            turned = self._turned(above, node)
+            if turned is not None:
+                self.turned = turned if self.turned is None else None
+                self.is_turned_twice |= self.turned is None
+            elif not self._drops(above, node) and not self._narrows(above, node):
                 return self._other(above)
             node = above
 
@@ -192,14 +201,14 @@ class AttentionReader:
 
     def _multiplied(self, node: ast.expr, weights: ast.expr) -> tuple[ast.expr, Operand, str] | None:
         """The product of the weights and the values that an expression is."""
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) and node.left is weights:
-            return node, Operand(node.right), ""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            return self._of_factors(node, node.left, node.right, weights)
         call = applied(self.flow, node)
         if call is None or call.named:
             return None
-        if call.name in PRODUCTS and call.tensor is weights and len(call.others) == 1:
-            return node, Operand(call.others[0]), ""
-        if call.name != "einsum" or not isinstance(call.tensor, ast.Constant):
+        if call.name in PRODUCTS and len(call.others) == 1:
+            return self._of_factors(node, call.tensor, call.others[0], weights)
+        if self.turned is not None or call.name != "einsum" or not isinstance(call.tensor, ast.Constant):
             return None
         factors = factors_of(call.others)
         place = next((number for number, each in enumerate(factors) if each is weights), None)
@@ -209,6 +218,28 @@ class AttentionReader:
         if found is None:
             return None
         return node, ordered(factors[found.value.position], found.value.order), in_order(found.order)
+
+    def _of_factors(
+        self, node: ast.expr, left: ast.expr, right: ast.expr, weights: ast.expr
+    ) -> tuple[ast.expr, Operand, str] | None:
+        """The product of weights and values, or of values and weights that are turned round: that is turned itself."""
+        if self.turned is None:
+            return (node, Operand(right), "") if left is weights else None
+        swap = ".transpose(-2, -1)"
+        return (node, Operand(left, swap, depth=-2), swap) if right is weights else None
+
+    def _turned(self, node: ast.expr, weights: ast.expr) -> int | None:
+        """How many dimensions the weights have if an expression turns them round: ``weights.permute(0, 2, 1)``."""
+        call = applied(self.flow, node)
+        if call is None or call.tensor is not weights or call.named:
+            return None
+        numbers = [whole_number(each) for each in call.others]
+        for count in (3, 4):
+            last = [count - 2, count - 1]
+            is_swap = call.name in TURNING and len(numbers) == _MATRIX and sorted(filter(None, numbers)) == last
+            if is_swap or (call.name == "permute" and numbers == [*range(count - 2), *reversed(last)]):
+                return count
+        return None
 
     def _drops(self, node: ast.expr, weights: ast.expr) -> bool:
         """Whether an expression is the weights, of which some are dropped, for the first time."""
