@@ -115,3 +115,62 @@ def test_a_parameter_may_be_given_the_opposite_of_an_option(given: str, holds: b
     (branch,) = known.module.nodes(ast.If)
 
     assert by_default(known, branch.test) is holds
+
+
+FILLED = "    used = None\n    if args.strict:\n        used = 'native'\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "test", "holds"),
+    [
+        pytest.param(FILLED, "used == 'native'", False, id="a name is given something under an option"),
+        pytest.param(FILLED.replace("args.strict", "args.loose"), "used == 'native'", None, id="under one that is on"),
+        pytest.param(FILLED.replace("args.strict", "cuda()"), "used == 'native'", None, id="under what is not known"),
+        pytest.param(FILLED + "    used = find()\n", "used == 'native'", None, id="something unknown besides"),
+        pytest.param(
+            FILLED + "    for used in (1, 2):\n        pass\n", "used is None", None, id="a loop gives it too"
+        ),
+        pytest.param(
+            FILLED + "    def other():\n        nonlocal used\n        used = 1\n",
+            "used is None",
+            None,
+            id="a function inside gives it too",
+        ),
+        pytest.param("    global used\n" + FILLED, "used is None", None, id="a name of the module"),
+        pytest.param(
+            "    used = None\n    if args.strict:\n        args.other = True\n    if args.other and cuda():\n        used = 1\n",
+            "used is None",
+            None,
+            id="under an option that is not declared",
+        ),
+        pytest.param(
+            "    used = None\n    if args.strict:\n        args.cache = True\n    if args.cache and cuda():\n        used = 1\n",
+            "used is None",
+            True,
+            id="under an option that another one fills in",
+        ),
+        pytest.param(
+            "    used = None\n    if cuda():\n        args.cache = True\n    if args.cache:\n        used = 1\n",
+            "used is None",
+            None,
+            id="under an option that may be filled in",
+        ),
+        pytest.param(
+            "    one = other = None\n    if args.strict:\n        one = 1\n    if one:\n        other = 1\n",
+            "other is None",
+            None,
+            id="two names at once",
+        ),
+        pytest.param(
+            "    one = None\n    other = None\n    if other:\n        one = 1\n    if one:\n        other = 1\n",
+            "other is None",
+            True,
+            id="two names by each other",
+        ),
+    ],
+)
+def test_what_statements_give_without_options(before: str, test: str, holds: bool | None) -> None:  # noqa: FBT001 - the expectation itself
+    known = script(f"{OPTIONS}def main():\n{before}    if {test}:\n        pass\nmain()\n")
+    branch = list(known.module.nodes(ast.If))[-1]
+
+    assert by_default(known, branch.test) is holds

@@ -129,6 +129,18 @@ args = parser.parse_args()
             True,
             id="by the opposite of an option, which has a name",
         ),
+        pytest.param(
+            "def main():\n    used = None\n    if args.amp:\n        used = 'native'\n    cast = contextlib.suppress\n"
+            "    if used == 'native':\n        cast = torch.autocast\n    with cast():\n        pass\nmain()",
+            False,
+            id="by a name that an option fills in",
+        ),
+        pytest.param(
+            "def main():\n    cast = contextlib.suppress\n    if cuda():\n        cast = torch.autocast\n"
+            "    with cast():\n        pass\nmain()",
+            True,
+            id="by a name that the machine fills in",
+        ),
         pytest.param("from apex import amp\nif args.amp:\n    amp.initialize(model)", False, id="apex"),
         pytest.param("from apex.parallel.LARC import LARC\nLARC(1)", False, id="an optimizer of apex"),
     ],

@@ -107,6 +107,8 @@ def _is_on_by_default(script: Script, module: Module, name: ast.AST) -> bool:
     values = script.flow.values(name) if isinstance(name, ast.expr) else NOTHING
     if "GradScaler" in {each.name.rpartition(".")[2] for each in values} or _written(name) == "GradScaler":
         return False
+    if _written(name) not in _AUTOCAST and any(map(_is_autocast, values)) and not all(map(_is_autocast, values)):
+        return False  # where it is given the one or the other is asked for itself
     return _is_used_by_default(script, module, name)
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow import names, placement
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import FUNCTIONS, is_name, walk
+from codemods.dataflow.source import FUNCTIONS, is_name, unparsed, walk
 from codemods.dataflow.values import NONE, Choice, Literal, Made, library_names
 from codemods.facts.decided import agreed, holds
+from codemods.facts.devices.devices import branches
 from codemods.facts.loops import module_of
 
 if TYPE_CHECKING:
@@ -87,17 +88,17 @@ def _option(call: ast.Call) -> Option | None:
     return Option(call, flags[0], str(name), value, is_integer)
 
 
-def by_default(script: Script, test: ast.expr) -> bool | None:
+def by_default(script: Script, test: ast.expr, below: frozenset[str] = frozenset()) -> bool | None:
     """Whether a test holds where the user gives none of the options that it asks for; None where that is not known."""
-    return holds(test, partial(_part_by_default, script))
+    return holds(test, partial(_part_by_default, script, below))
 
 
-def _part_by_default(script: Script, test: ast.expr) -> bool | None:
+def _part_by_default(script: Script, below: frozenset[str], test: ast.expr) -> bool | None:
     match test:
         case ast.Compare(left, [comparison], [other]) if _is_plain(other):
-            defaults = values_by_default(script, left)
+            defaults = values_by_default(script, left, below)
             return None if defaults is None else agreed(_holds(comparison, each, other) for each in defaults)
-    defaults = values_by_default(script, test)
+    defaults = values_by_default(script, test, below)
     return None if defaults is None else agreed(bool(each) for each in defaults)
 
 
@@ -126,10 +127,20 @@ def _holds(comparison: ast.cmpop, value: object, other: ast.expr) -> bool | None
     return _COMPARED[type(comparison)](value, bound) if type(comparison) in _COMPARED else None
 
 
-def values_by_default(script: Script, node: ast.expr) -> list[object] | None:
-    """What an expression is where the user gives no options; None where that is not known."""
+def values_by_default(script: Script, node: ast.expr, below: frozenset[str] = frozenset()) -> list[object] | None:
+    """What an expression is where the user gives no options; None where that is not known.
+
+    Args:
+        script: The script.
+        node: The expression.
+        below: The names and attributes that are asked for already.
+    """
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return None  # what is computed from an option is a choice, too
+    stored = _stored_by_default(script, node, below)
+    if stored and isinstance(node, ast.Name):
+        return stored
+    is_filled = stored == [] and isinstance(node, ast.Attribute)
     given = _given(script, node)
     if given is not None and any(map(_is_negation, walk(given))):
         held = by_default(script, given)
@@ -140,13 +151,60 @@ def values_by_default(script: Script, node: ast.expr) -> list[object] | None:
         if isinstance(value, Choice) and not is_itself and _may_be_negated(script, value):
             return None
         declared = [each for each in options(script) if f"args.{each.name}" == value.name]
-        if isinstance(value, Literal):
+        if isinstance(value, Literal) and not is_filled:
             found.append(value.value)
+        elif isinstance(value, Literal):
+            continue  # it is stored where an option is given
         elif isinstance(value, Choice) and len(declared) == 1 and _has_plain_default(declared[0].call):
             found.append(_default(declared[0].call))
         else:
             return None
     return found or None
+
+
+def _stored_by_default(script: Script, node: ast.Name | ast.Attribute, below: frozenset[str]) -> list[object] | None:
+    """What statements give a local name, or an option, where the user gives no options; None where that is not known.
+
+    ``use_amp = None``, ``if args.amp: use_amp = "native"``.
+    """
+    module, name = module_of(script.flow, node), unparsed(node)
+    if name in below:
+        return None
+    stores: list[tuple[Module, ast.Name | ast.Attribute]]
+    if isinstance(node, ast.Attribute):
+        if script.flow.values(node.value) != _NAMESPACE:
+            return None
+        stores = [(where, each) for where in script.modules for each in where.attribute_stores.get(node.attr, ())]
+    else:
+        function = module.function(node)
+        if not isinstance(function, FUNCTIONS) or node.id in signature(function).names:
+            return None
+        named = [each for each in module.stores.get(name, ()) if function in module.ancestors(each)]
+        is_shared = node.id in names.scope_of(function).global_ or any(
+            module.function(each) is not function for each in named
+        )
+        if is_shared:
+            return None
+        stores = [(module, each) for each in named]
+    found: list[object] = []
+    for where, store in stores:
+        statement = where.statement(store)
+        match statement:
+            case ast.Assign([target], ast.Constant(value)) if target is store:
+                if not _is_off(script, where, statement, below | {name}):
+                    found.append(value)
+            case _:
+                return None
+    return found if len(stores) > isinstance(node, ast.Name) else None
+
+
+def _is_off(script: Script, module: Module, statement: ast.stmt, below: frozenset[str]) -> bool:
+    """Whether a statement does not run where the user gives no options."""
+    for branch in branches(module, statement):
+        held = by_default(script, branch.test, below)
+        if held is not None and held is not branch.holds:
+            return True
+    return False
 
 
 def _given(script: Script, node: ast.expr) -> ast.expr | None:
