@@ -41,6 +41,8 @@ class NoGradEval(Codemod):
         gradients or ask a tensor for its graph, and where the same statement computes what is trained. Where a
         parameter or the name of a loop says whether code trains, ``torch.set_grad_enabled(phase == "train")`` serves
         both; where that is not known to be so, it is left. A missing ``model.eval()`` is not added: it changes results.
+        An ``nn.TransformerEncoder`` that is told of padding (``src_key_padding_mask``) returns zeros there without
+        gradients, unless it was made with ``enable_nested_tensor=False``.
 
     Results:
         The same values, bit for bit, for convolutional, linear and GRU networks. Without gradients, layers of

@@ -3622,3 +3622,28 @@ def test_the_caller_sees_what_is_written_into_a_view_of_a_parameter() -> None:
         """
 
     check_leaves(NoGradEval, script(code), "it keeps a tensor for later (line 13)")
+
+
+def test_a_transformer_that_returns_zeros_for_padding_without_gradients() -> None:
+    code = """\
+import torch
+from torch import nn
+
+net = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2)
+
+
+def evaluate(batches, padding):
+    net.eval()
+    total = 0.0
+    for x in batches:
+        total += net(x, src_key_padding_mask=padding).mean(1).sum().item()
+    return total
+
+
+print(evaluate(torch.randn(3, 2, 6, 8), torch.arange(6)[None] >= torch.tensor([[6], [3]])))
+"""
+    because = "without gradients torch.nn.TransformerEncoder returns zeros for padding (line {line}): {remedy}"
+    check_leaves(NoGradEval, code, because.format(line=11, remedy="make it with enable_nested_tensor=False"))
+
+    code = code.replace("True), 2)", "True), 2, enable_nested_tensor=False)")
+    check_rewrites(NoGradEval, code, code.replace("def evaluate", "@torch.no_grad()\ndef evaluate"))

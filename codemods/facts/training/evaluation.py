@@ -12,6 +12,7 @@ from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.values import HostTensor
 from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import REPEATING, loop_around, module_of
+from codemods.facts.models.padded_encoders import why_padding_filled
 from codemods.facts.reason import Reason
 from codemods.facts.training.acting import Acting
 from codemods.facts.training.evaluation_region import EvaluationRegion
@@ -79,7 +80,13 @@ class Evaluations:
                 behind = [each for each in found if region.is_followed_by(each)]
                 together = reduce(EvaluationRegion.followed_by, [*before, region, *behind])
                 found = [each for each in found if each not in before and each not in behind] + [together]
-        yield from found
+        yield from map(self._without_padding, found)
+
+    def _without_padding(self, region: EvaluationRegion) -> EvaluationRegion:
+        """The region, which is left where a transformer in it would return zeros for padding without gradients."""
+        if region.why_not is not None:
+            return region
+        return replace(region, why_not=why_padding_filled(self._flow, region.module, region.calls))
 
     def _chosen(self) -> Iterator[EvaluationRegion]:
         for module in self._modules:
