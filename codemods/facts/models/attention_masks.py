@@ -6,9 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, unparsed
-from codemods.dataflow.values import Made, class_of
+from codemods.dataflow.values import Made
 from codemods.facts.cost.definitions import binding
 from codemods.facts.models.applied import applied, layers, whole_number
+from codemods.facts.models.changed_attributes import is_changed
 from codemods.facts.models.local_numbers import is_infinite, is_large_negative
 from codemods.facts.models.local_shapes import is_settled
 from codemods.facts.models.local_steps import is_written_to
@@ -175,27 +176,13 @@ class _Triangles:
         alike = (each for each in module.nodes(ast.Name) if each.id == name.id and module.function(each) is scope)
         return None if any(is_written_to(module, each) for each in alike) else binding(self._flow, name)
 
-    def _is_changed(self, name: str, class_: ast.ClassDef) -> bool:
-        """Whether code writes into the mask of an object, or gives it another one from outside of its class."""
-        family = self._flow.family(class_)
-        for module in self._flow.modules:
-            for each in module.nodes(ast.Attribute):
-                if each.attr != name:
-                    continue
-                owners = [class_of(value) for value in self._flow.values(each.value)]
-                is_its_own = any(owner in family for owner in owners)
-                is_given = not isinstance(each.ctx, ast.Load) and not set(family) & set(module.ancestors(each))
-                if (is_its_own or not owners) and (is_given or is_written_to(module, each)):
-                    return True
-        return False
-
     def _stored(self, module: Module, node: ast.Attribute) -> Iterator[tuple[Module, ast.expr]]:
         """What the class gives the attribute, by an assignment or as a buffer."""
         function = module.function(node)
         class_ = self._flow.owner(function) if isinstance(function, FUNCTIONS) else None
         if class_ is None or not isinstance(node.value, ast.Name):
             return
-        if self._is_changed(node.attr, class_):
+        if is_changed(self._flow, class_, node.attr):
             yield module, node
         for each in self._flow.family(class_):
             where = next(other for other in self._flow.modules if other.holds(each))
