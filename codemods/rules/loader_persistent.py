@@ -36,14 +36,15 @@ class LoaderPersistent(Codemod):
 
     When it is left:
         The loader is not seen to be read more than once, or is made anew for each epoch. The data set changes between
-        epochs or when it is read, or is not known: the workers would keep their first copy. The loader is read twice
-        at once, or through an iterator that is kept: workers that stay serve one reading at a time. A
-        ``worker_init_fn`` would run once instead of once an epoch. The number of workers is in a dictionary, and what
-        is in that may reach a loader without workers (``{**kwargs, "num_workers": 0}``): torch refuses the argument
-        there. Loaders are made by the dozen, as for each fold: the workers of all would stay. Batches are pinned, or
-        ``loader-pin`` pins them, and the loader is still there when the script ends, as a name of the module: before
-        torch 2.13 Python would then wait 5 s for each worker. Loaders that are made in a function, and those that are
-        not pinned, cost nothing.
+        epochs or when it is read, or is not known: the workers would keep their first copy. So they would of what it
+        reads: names of a module, attributes of a class, lists and options that it was given, a model that is trained.
+        The loader is read twice at once, or through an iterator that is kept: workers that stay serve one reading at a
+        time. A ``worker_init_fn`` would run once instead of once an epoch. The number of workers is in a dictionary,
+        and what is in that may reach a loader without workers (``{**kwargs, "num_workers": 0}``): torch refuses the
+        argument there. Loaders are made by the dozen, as for each fold: the workers of all would stay. Batches are
+        pinned, or ``loader-pin`` pins them, and the loader is still there when the script ends, as a name of the
+        module: before torch 2.13 Python would then wait 5 s for each worker. Loaders that are made in a function, and
+        those that are not pinned, cost nothing.
 
     Results:
         Another order of shuffling from the second epoch on, as workers that stay draw no new seed. Bit for bit the

@@ -1003,6 +1003,73 @@ def test_a_data_set_that_reading_leaves_as_it_is(lines: tuple[str, ...]) -> None
     check_rewrites(LoaderPersistent, code, code.replace("workers=2)", "workers=2, persistent_workers=True)"))
 
 
+SCENES = """\
+import argparse
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+SIZE = 8
+
+
+class Scenes(Dataset):
+    level = 0
+
+    def __init__(self, args, options, labels):
+        self.args = args
+        self.options = options
+        self.labels = labels
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        noise = self.level * self.args.noise + self.options["blur"]
+        return torch.full((SIZE,), noise), self.labels[index]
+
+
+def main():
+    global SIZE
+    args = argparse.ArgumentParser().parse_args()
+    options, labels = {"blur": 0.0, "lr": 0.1}, [0] * 8
+    args.noise = max(args.noise, 0.1)
+    loader = DataLoader(Scenes(args, options, labels), 2, num_workers=2)
+    labels.extend([1, 1])
+    SIZE, Scenes.level, options["blur"] = 16, 1, 0.5
+    for epoch in range(9):
+        for x, y in loader:
+            print(x.mean())
+        pass
+
+
+if __name__ == "__main__":
+    main()
+"""
+OF_SCENES = {
+    "a name of the module": "SIZE = 8 * epoch",
+    "an attribute of the class": "Scenes.level = epoch",
+    "an option": "args.noise = 0.1 * epoch",
+    "an item of a dictionary": 'options["blur"] = 0.1 * epoch',
+    "a list": "labels[epoch] = 1",
+}
+
+
+def test_what_items_are_made_of_may_change_before_the_first_epoch() -> None:
+    check_rewrites(LoaderPersistent, SCENES, SCENES.replace("workers=2)", "workers=2, persistent_workers=True)"))
+
+
+@pytest.mark.parametrize("change", ["args.lr = 0.1 * epoch", "print(labels[epoch])", "size = epoch"])
+def test_what_no_item_is_made_of_may_change_in_each_epoch(change: str) -> None:
+    code = SCENES.replace("        pass\n", f"        {change}\n")
+    check_rewrites(LoaderPersistent, code, code.replace("workers=2)", "workers=2, persistent_workers=True)"))
+
+
+@pytest.mark.parametrize("change", OF_SCENES.values(), ids=OF_SCENES.keys())
+def test_workers_end_where_what_items_are_made_of_changes(change: str) -> None:
+    because = "what its items are made of changes between epochs, and workers that stay keep the first copy (line 36)"
+    check_leaves(LoaderPersistent, SCENES.replace("        pass\n", f"        {change}\n"), because)
+
+
 def test_what_a_flag_lets_run_once_is_not_made_in_each_pass() -> None:
     code = """\
 done = False

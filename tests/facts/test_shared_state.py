@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from probe import script
 
+from codemods.facts.workers.ingredients import why_changed_while_read
 from codemods.facts.workers.payload import worker_code
-from codemods.facts.workers.shared_state import changes, changes_of_what_is_sent, why_changed_while_read, why_not_shared
+from codemods.facts.workers.shared_state import changes, changes_of_what_is_sent, why_not_shared
 
 HEAD = """\
 import random

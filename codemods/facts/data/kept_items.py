@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import bound_names, declared_outer, decorators, words
+from codemods.dataflow.names import decorators, words
 from codemods.dataflow.signatures import argument_of, arguments_of, signature
-from codemods.dataflow.source import FUNCTIONS, LOOPS, is_name, walk
+from codemods.dataflow.source import LOOPS, is_name, walk
 from codemods.dataflow.values import (
     NONE,
     Class,
@@ -30,7 +30,7 @@ from codemods.facts.data.collation import is_changed
 from codemods.facts.data.joined_items import hands_on_items
 from codemods.facts.data.loader_use import is_prepared, why_reading_is_unknown
 from codemods.facts.data.looking import is_only_looked_at
-from codemods.facts.data.materializing import changes_of_lists, is_only_read, parts_of
+from codemods.facts.data.materializing import is_only_read, parts_of
 from codemods.facts.data.reads import How
 from codemods.facts.data.repeated_items import why_items_differ
 from codemods.facts.data.row_classes import is_replaced
@@ -38,8 +38,9 @@ from codemods.facts.loops import around, loop_around, makings, module_of, place,
 from codemods.facts.reach import Reach
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.changes import why_changed
+from codemods.facts.workers.ingredients import changes_of_what_is_read
 from codemods.facts.workers.payload import WorkerCode
-from codemods.facts.workers.shared_state import changes, changes_of_what_is_sent
+from codemods.facts.workers.shared_state import changes_of_what_is_sent
 from codemods.library.kinds import argument
 from codemods.library.repeating import method_writes_files, position_of_mode, writes_files
 
@@ -238,11 +239,9 @@ def _why_reading(script: Script, loader: Loader) -> Reason | None:
 
 def _why_changes(found: OwnDataset) -> Reason | None:
     """Where something changes that items are made of, so that those that were kept would not follow."""
-    script, code = found.script, found.code
+    script = found.script
     own = _constructing(found)
-    lists = frozenset(each for each in code.objects if isinstance(each, Container))
-    changed = [*changes_of_lists(script, lists), *_changes_of_names(found)]
-    changed = [(module, node) for module, node in changed if module.function(node) not in own]
+    changed = [each for each in changes_of_what_is_read(found.code) if each[0].function(each[1]) not in own]
     changed = [(module, node) for module, node in changed if not _is_before(found, node)]
     for module, node in (*_changes_of_objects(found), *changed):
         text = f"what its items are made of is changed ({HERE}), and items that were kept would not follow"
@@ -269,21 +268,6 @@ def _changes_of_objects(found: OwnDataset) -> Iterator[tuple[Module, ast.expr]]:
     for loader in found.readers:
         for module, node in changes_of_what_is_sent(WorkerCode(found.script.flow, loader)):
             if module.function(node) not in own:
-                yield module, node
-
-
-def _changes_of_names(found: OwnDataset) -> Iterator[tuple[Module, ast.expr]]:
-    """Where names of modules that the code reads are given another value, or what they name is changed."""
-    code = found.code
-    for home, name in code.names_read:
-        stores = [each for each in home.stores.get(name, ()) if _is_global(home, each)]
-        if len(stores) > 1 or any(home.function(each) is not None or _is_in_loop(home, each) for each in stores):
-            yield home, stores[-1]
-    for module in found.script.flow.modules:
-        for path, node in changes(module.tree):
-            function = module.function(node)
-            is_local = function is not None and path.partition(".")[0] in bound_names(function)
-            if path and not is_local and function not in code.functions and code.reads(module, path):
                 yield module, node
 
 
@@ -320,16 +304,6 @@ def _variables(flow: Flow, node: ast.expr) -> Iterator[str]:
     for each in named:
         if not any(isinstance(value, (External, Function, Class, Method)) for value in flow.values(each)):
             yield ast.unparse(each)
-
-
-def _is_global(module: Module, node: ast.expr) -> bool:
-    """Whether a name that is bound there is the module's."""
-    function = module.function(node)
-    return isinstance(node, ast.Name) and (function is None or node.id in declared_outer(function))
-
-
-def _is_in_loop(module: Module, node: ast.AST) -> bool:
-    return any(isinstance(each, (*LOOPS, *FUNCTIONS)) for each in module.ancestors(node))
 
 
 def _is_before(found: OwnDataset, node: ast.AST) -> bool:

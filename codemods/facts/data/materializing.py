@@ -29,8 +29,9 @@ from codemods.facts.data.tall_images import as_tall_image
 from codemods.facts.loops import loop_around, module_of, place
 from codemods.facts.overwritten import why_overwritten
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.workers.ingredients import changes_of_lists
 from codemods.facts.workers.payload import worker_code
-from codemods.facts.workers.shared_state import changed_by, changes, changes_of_what_is_sent
+from codemods.facts.workers.shared_state import changes_of_what_is_sent
 from codemods.library.datasets import largest
 from codemods.library.kinds import argument, described
 from codemods.library.transforms import is_repeatable, makes_tensors
@@ -171,22 +172,11 @@ def _why_changed(script: Script, call: ast.Call, loader: Loader) -> Reason | Non
     """Where something changes that its images are made with, such as ``transform.transforms.append(crop)``."""
     code = worker_code(script.flow, loader)
     lists = frozenset(each for each in code.objects if isinstance(each, Container))
-    changed = (each for each in changes_of_lists(script, lists) if not _is_before(script, each[1], call))
+    changed = (each for each in changes_of_lists(script.flow, lists) if not _is_before(script, each[1], call))
     for module, node in (*changes_of_what_is_sent(code), *changed):
         text = f"what its images are made with is changed ({HERE}), and images made before would not follow"
         return Reason("dataset-changes", text, (at(module, node),))
     return None
-
-
-def changes_of_lists(script: Script, lists: Values) -> Iterator[tuple[Module, ast.expr]]:
-    """Where the script changes one of the lists: ``steps.append(crop)``, ``steps[0] = crop``, ``steps += [crop]``."""
-    for module in script.flow.modules:
-        for _, change in changes(module.tree):
-            if lists & script.flow.values(changed_by(change)):
-                yield module, change
-        for statement in module.nodes(ast.AugAssign):
-            if lists & script.flow.values(statement.target):
-                yield module, statement.target
 
 
 def _is_before(script: Script, node: ast.expr, call: ast.Call) -> bool:

@@ -276,7 +276,9 @@ class WorkerCode:
             scopes = (function, *(each for each in module.ancestors(function) if isinstance(each, FUNCTIONS)))
             local = frozenset().union(*map(bound_names, scopes))
             names = (each for each in walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
-            found += [(module, each) for each in names if each.id not in local and not _is_inner(module, each)]
+            found += [
+                (module, each) for each in names if each.id not in local and not is_of_comprehension(module, each)
+            ]
         return tuple(found)
 
     def reads(self, module: Module, path: str) -> bool:
@@ -316,7 +318,7 @@ def _is_looked_into(above: ast.AST | None, node: ast.expr) -> bool:
     return isinstance(above, (ast.Attribute, ast.Subscript)) and above.value is node
 
 
-def _is_inner(module: Module, name: ast.Name) -> bool:
+def is_of_comprehension(module: Module, name: ast.Name) -> bool:
     """Whether a comprehension around the name binds it: ``x`` of ``[x for x in batch]``."""
     return any(
         is_name(part, name.id)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import LOOPS, is_name, walk
 from codemods.dataflow.values import NONE, Container, Instance, Literal
-from codemods.facts.data.reads import How, generator_of, loop_over, runs_meanwhile, tops
-from codemods.facts.loops import around, loop_around, may_give, module_of, places_that_run, repeats
+from codemods.facts.data.reading_order import is_before_reading, is_between_batches, ways
+from codemods.facts.data.reads import How, generator_of, loop_over, tops
+from codemods.facts.loops import around, loop_around, module_of, places_that_run, repeats
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.changes import why_changed
+from codemods.facts.workers.ingredients import changes_of_ingredients
 from codemods.facts.workers.obstacles import why_unknown
-from codemods.facts.workers.shared_state import changes_data_set, changes_of_what_is_sent, what_is_changed
+from codemods.facts.workers.shared_state import changes_data_set
 from codemods.library.drawing import call_draws, layer_draws
 from codemods.library.kinds import Kind, kind
 
@@ -163,14 +165,13 @@ def _why_changed_outside(code: WorkerCode) -> Reason | None:
     flow, loader = code.flow, code.loader
     making = _loops(flow, loader.module, loader.call)
     reading = frozenset(loop for each in loader.passes for loop in _loops(flow, each.module, each.node))
-    for module, node in changes_of_what_is_sent(code):
+    for what, module, node in changes_of_ingredients(code):
         loops = _loops(flow, module, node) - making
         is_repeated = bool(loops & reading) or (
-            bool(loops) and changes_data_set(code, node) and not _is_before(flow, loader, module, node)
+            bool(loops) and changes_data_set(code, node) and not is_before_reading(flow, loader, module, node)
         )
         is_between = _is_between(flow, loader, module, node)
-        if is_repeated or is_between or runs_meanwhile(flow, loader.passes, module, node):
-            what = what_is_changed(code, node)
+        if is_repeated or is_between or is_between_batches(flow, loader, module, node):
             text = f"{what} changes between epochs, and workers that stay keep the first copy ({HERE})"
             return Reason("dataset-changes", text, (loader.at(node),))
     return None
@@ -185,57 +186,14 @@ def _is_between(
 ) -> bool:
     """Whether the node runs after one reading and before another: ``fit(loader); data.size = 64; fit(loader)``."""
     scope = module.function(node)
-    ways = (way for each in loader.passes for way in _ways(flow, each.module, each.node, module, scope, loader.value))
-    lines = [getattr(each, "lineno", 0) for each in ways]
+    found = (way for each in loader.passes for way in ways(flow, each.module, each.node, module, scope, loader.value))
+    lines = [getattr(each, "lineno", 0) for each in found]
     if lines and min(lines) < getattr(node, "lineno", 0) < max(lines):
         return True
     if scope is None or scope in seen:
         return False
     places = [(module_of(flow, each), each) for each in places_that_run(flow, scope)]
     return any(_is_between(flow, loader, where, each, seen | {scope}) for where, each in places)
-
-
-def _is_before(
-    flow: Flow, loader: Loader, module: Module, node: ast.AST, seen: frozenset[ast.AST] = frozenset()
-) -> bool:
-    """Whether the node, which stands in no loop with a reading, is seen to run before all of them.
-
-    ``for name in names: data.samples.append(name)``, and then the loader and its epochs.
-    """
-    scope = module.function(node)
-    ways = [list(_ways(flow, each.module, each.node, module, scope, loader.value)) for each in loader.passes]
-    line = getattr(node, "lineno", 0)
-    if any(way is not node and getattr(way, "lineno", 0) <= line for some in ways for way in some):
-        return False
-    are_all_seen = bool(ways) and all(ways)
-    is_made_here = loader.module is module and loader.module.function(loader.call) is scope
-    if scope is None or (are_all_seen and is_made_here):
-        return are_all_seen
-    places = [(module_of(flow, each), each) for each in places_that_run(flow, scope)]
-    return (
-        bool(places)
-        and scope not in seen
-        and all(_is_before(flow, loader, where, each, seen | {scope}) for where, each in places)
-    )
-
-
-def _ways(  # noqa: PLR0913, PLR0917 - where it is, where it is seen from, and with what
-    flow: Flow,
-    module: Module,
-    node: ast.AST,
-    home: Module,
-    scope: Callee | None,
-    loader: Value,
-    seen: frozenset[ast.AST] = frozenset(),
-) -> Iterator[ast.AST]:
-    """What in the scope leads to the reading of the loader."""
-    function = module.function(node)
-    if module is home and function is scope:
-        yield node
-    elif function is not None and function not in seen:
-        for place in places_that_run(flow, function):
-            if may_give(flow, function, node, place, loader):
-                yield from _ways(flow, module_of(flow, place), place, home, scope, loader, seen | {function})
 
 
 def _why_at_once(flow: Flow, loader: Loader) -> Reason | None:

@@ -24,6 +24,7 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.arguments import Option, is_given, is_read, namespace, options, unread_by_click
 from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.drawn_ahead import why_drawn_ahead
+from codemods.facts.workers.ingredients import why_changed_while_read, why_class_is_changed
 from codemods.facts.workers.main_guard import Unguarded, unguarded
 from codemods.facts.workers.obstacles import (
     Start,
@@ -34,7 +35,7 @@ from codemods.facts.workers.obstacles import (
     why_unknown,
 )
 from codemods.facts.workers.payload import WorkerCode, worker_code
-from codemods.facts.workers.shared_state import why_changed_while_read, why_not_shared
+from codemods.facts.workers.shared_state import why_not_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -440,7 +441,7 @@ class WorkerFacts:
             text = "its items are made of what is in memory: to send one from a worker takes longer than to make it"
             return Reason("data-in-memory", text)
         reason = why_on_device(code) or why_not_sent(code, start) or why_not_copied(code)
-        return reason or why_changed(code) or why_not_shared(code)
+        return reason or why_changed(code) or why_not_shared(code) or why_class_is_changed(code)
 
     def _why_not_read(self, loader: Loader) -> Reason | None:
         """Why the way in which it is read makes workers a loss."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import bound_names, scope_of, words
+from codemods.dataflow.names import bound_names, declared_outer, scope_of, words
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, kept, lasting, walk
-from codemods.dataflow.values import HostTensor, Instance, Made, Method, library_names, without_none
-from codemods.facts.data.reads import runs_meanwhile
+from codemods.dataflow.values import NOTHING, Container, HostTensor, Instance, Made, Method, library_names, without_none
 from codemods.facts.loops import around
 from codemods.facts.reach import Reach, own
 from codemods.facts.reaching import reaching
@@ -19,7 +18,7 @@ from codemods.library.ndarrays import COMPUTE, CONSTRUCTORS, FLOATS
 from codemods.library.operators import Memory, operator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -82,23 +81,27 @@ def _why_names_are_changed(code: WorkerCode) -> Reason | None:
         for guard in (each for each in module.tree.body if is_main_guard(each)):
             for text, node in changes(guard):
                 if code.reads(module, text) and module.function(node) is None:
-                    return _changed(code, text, node)
+                    return why_unseen(code, text, node)
         for function in (each for each in module.nodes(ast.FunctionDef) if each not in code.functions):
             for text, node in changes(function):
                 if code.reads(module, text) and text.partition(".")[0] not in bound_names(function):
-                    return _changed(code, text, node)
+                    return why_unseen(code, text, node)
     return None
 
 
 def _why_set_from_outside(code: WorkerCode) -> Reason | None:
     """``data.SCALE = 2`` in another module, ``mock.patch("data.load")``, where a worker reads the name in its own."""
+    return next((why_unseen(code, name, node) for _, node, name in settings_from_outside(code)), None)
+
+
+def settings_from_outside(code: WorkerCode) -> Iterator[tuple[Module, ast.expr, str]]:
+    """Where another module sets a name that a worker reads in its own, and the name."""
     for module in code.flow.beside(code.loader.module):
         for node, owner, name in _settings_from_outside(module):
             homes = {each.name for each in code.flow.values(owner)} if owner is not None else None
             for home, read in code.names_read:
                 if read == name and (homes is None or (home is not module and home.name in homes)):
-                    return _changed(code, name, node)
-    return None
+                    yield module, node, name
 
 
 @lasting  # each loader asks
@@ -123,7 +126,8 @@ def _set_from_outside(node: ast.Attribute | ast.Call) -> Iterator[tuple[ast.expr
             yield owner, name
 
 
-def _changed(code: WorkerCode, read: str, node: ast.expr) -> Reason:
+def why_unseen(code: WorkerCode, read: str, node: ast.expr) -> Reason:
+    """Why workers that are not forked have another value of what the data set reads: the node changes it."""
     text = f"the data set reads '{read}', which the script changes ({HERE}), unseen by workers that are not forked"
     return Reason("unseen-by-workers", text, (code.at(node),))
 
@@ -240,15 +244,29 @@ def changes_of_what_is_sent(code: WorkerCode) -> Iterator[tuple[Module, ast.expr
     The data set (``train_set.size = 3``, ``train_set.set_epoch(epoch)``), or what it, or ``collate_fn``, works with:
     ``collate.length += 1``, ``data.transform.transforms.append(crop)``, ``targets[index] = output`` of its tensor.
     """
-    flow, loader = code.flow, code.loader
-    data = _data_sets(loader)
+    data = _data_sets(code.loader)
     held = frozenset(each for each in code.objects if isinstance(each, _HELD) and each.site is not None) - data
+    yield from changes_of_objects(code, held, data)
+    for module in code.flow.modules:
+        for node in module.attribute_stores.get("collate_fn", ()):
+            if code.loader.value in code.flow.values(node.value):
+                yield module, node
+        yield from ((module, each) for each in _filled(code, module, held))
+
+
+def changes_of_objects(code: WorkerCode, held: Values, data: Values = NOTHING) -> Iterator[tuple[Module, ast.expr]]:
+    """Where the script sets attributes of objects that workers use, or calls methods that change them.
+
+    Args:
+        code: What runs in the workers.
+        held: Objects of which only that counts what workers read of them.
+        data: Those of which everything counts.
+    """
+    flow = code.flow
     for module in flow.modules:
         for node in module.nodes(ast.Attribute):
             owners = flow.values(node.value)
-            if isinstance(node.ctx, ast.Store) and node.attr == "collate_fn" and loader.value in owners:
-                yield module, node
-            elif owners & data or (owners & held and _is_read(code, node, owners & held)):
+            if owners & data or (owners & held and _is_read(code, node, owners & held)):
                 changes_it = isinstance(node.ctx, ast.Store) or _is_changed_inside(module, node)
                 if changes_it or _is_changing_method(flow, node):
                     yield module, node
@@ -259,7 +277,6 @@ def changes_of_what_is_sent(code: WorkerCode) -> Iterator[tuple[Module, ast.expr
                 and (data | held) & flow.values(call.args[0])
             ):
                 yield module, call
-        yield from ((module, each) for each in _filled(code, module, held))
 
 
 def _filled(code: WorkerCode, module: Module, held: Values) -> Iterator[ast.Subscript]:
@@ -267,24 +284,36 @@ def _filled(code: WorkerCode, module: Module, held: Values) -> Iterator[ast.Subs
     for item in module.nodes(ast.Subscript):
         if isinstance(item.ctx, ast.Store) and isinstance(item.value, ast.Name):
             arrays = frozenset(each for each in held & code.flow.values(item.value) if _is_array(each))
-            if arrays and not _are_being_made(code, module, item.value, arrays):
+            if arrays and not are_being_made(code, module, item.value, arrays):
                 yield item
 
 
-def _are_being_made(code: WorkerCode, module: Module, name: ast.Name, arrays: Values) -> bool:
-    """Whether a function fills new arrays that it has made itself, and reads no batch meanwhile: ``out[i] = x``."""
+def are_being_made(code: WorkerCode, module: Module, name: ast.Name, arrays: Values) -> bool:
+    """Whether a function fills arrays or lists that it has made, and reads no batch meanwhile: ``out[i] = x``."""
     function = module.function(name)
     if function is None or any(own(function, ast.Yield, ast.YieldFrom, ast.Await)):
         return False
-    given = reaching(function).given(name) or ()
+    given = _given(module, function, name)
     if not all(any(each is array.site for each in given) and _is_new(code.flow, array) for array in arrays):
         return False
     run = {function, *Reach(code.flow).functions([function])}
     return not any(each.module.function(each.node) in run for each in code.loader.passes)
 
 
+def _given(module: Module, function: Callee, name: ast.Name) -> Sequence[ast.expr]:
+    """What a name may have been given before it is read, or counted up by ``+=``; nothing where that is not known."""
+    if isinstance(name.ctx, ast.Load):
+        return reaching(function).given(name) or ()
+    stores = [each for each in module.stores.get(name.id, ()) if module.function(each) is function]
+    bindings = [each for each in map(module.parent, stores) if not isinstance(each, ast.AugAssign)]
+    found = [each.value for each in bindings if isinstance(each, ast.Assign)]
+    return found if len(found) == len(bindings) and name.id not in declared_outer(function) else ()
+
+
 def _is_new(flow: Flow, array: Value) -> bool:
     """Whether it has memory of its own: what ``np.asarray()`` returns may be its argument."""
+    if isinstance(array, Container):
+        return True
     call = array.site
     if not isinstance(call, ast.Call) or any(each.arg in {"copy", "out"} for each in call.keywords):
         return False
@@ -292,19 +321,9 @@ def _is_new(flow: Flow, array: Value) -> bool:
     return bool(names) and all(each.removeprefix("numpy.") in _NEW or fills(each) for each in names)
 
 
-def why_changed_while_read(code: WorkerCode) -> Reason | None:
-    """Where the data set is changed while it is read: workers would go on with what they were started with."""
-    for module, node in changes_of_what_is_sent(code):
-        if runs_meanwhile(code.flow, code.loader.passes, module, node):
-            text = f"{what_is_changed(code, node)} is changed while it is read, unseen by workers ({HERE})"
-            return Reason("dataset-changes", text, (code.at(node),))
-    return None
-
-
 def changes_data_set(code: WorkerCode, node: ast.expr) -> bool:
     """Whether the node changes the data set itself, and not only something that it, or ``collate_fn``, works with."""
-    changed = node.value if isinstance(node, ast.Attribute) else node.args[0] if isinstance(node, ast.Call) else node
-    return bool(_data_sets(code.loader) & code.flow.values(changed))
+    return bool(_data_sets(code.loader) & code.flow.values(changed_by(node)))
 
 
 def _data_sets(loader: Loader) -> frozenset[Value]:
