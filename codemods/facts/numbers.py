@@ -82,14 +82,22 @@ _Given: TypeAlias = "tuple[_Numbers, ast.expr]"
 class _Numbers:
     """Tells which expressions of a module are surely tensors without dimensions."""
 
-    def __init__(self, flow: Flow, module: Module, known: dict[ast.expr, bool] | None = None) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        module: Module,
+        known: dict[ast.expr, bool] | None = None,
+        open_: set[tuple[Callee | None, str]] | None = None,
+    ) -> None:
         self._flow = flow
         self._module = module
         self._known: dict[ast.expr, bool] = {} if known is None else known
         """What was asked so far; what is computed of itself counts as no number."""
+        self._open: set[tuple[Callee | None, str]] = set() if open_ is None else open_
+        """The containers whose items are being looked for, by their functions and names."""
 
     def _in(self, module: Module) -> _Numbers:
-        return type(self)(self._flow, module, self._known)
+        return type(self)(self._flow, module, self._known, self._open)
 
     def holds(self, node: ast.expr) -> bool:
         """Whether the expression is a tensor without dimensions in every pass."""
@@ -234,6 +242,15 @@ class _Numbers:
         """The items of a list or dictionary that a function makes, and hands to no other; None where others may be."""
         if not isinstance(container, ast.Name) or self._home(container) is not self._module.function(container):
             return None
+        which = (self._home(container), container.id)
+        if which in self._open:
+            return None  # `pair, rest = pair`
+        self._open.add(which)
+        found = self._items_of(container)
+        self._open.remove(which)
+        return found
+
+    def _items_of(self, container: ast.Name) -> list[_Given] | None:
         found: list[_Given] = []
         for where, each in self._given(container) or ():
             match each:

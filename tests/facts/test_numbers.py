@@ -140,6 +140,18 @@ def test_what_is_computed_of_itself_is_not_known() -> None:
 
 
 @pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("pair = loss, 3\npair, rest = pair", id="into its own name"),
+        pytest.param("one, other = other, loss\nother, one = one", id="into one another"),
+    ],
+)
+def test_what_is_unpacked_from_itself_is_not_known(before: str) -> None:
+    name = before.partition(" ")[0].rstrip(",")
+    assert not is_item(f"{name}[0]", before)
+
+
+@pytest.mark.parametrize(
     ("expression", "expected"),
     [
         pytest.param("p.grad.data.norm(2)", True, id="the norm of a gradient"),
