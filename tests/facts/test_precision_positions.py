@@ -150,3 +150,34 @@ def test_what_is_not(lines: list[str]) -> None:
 )
 def test_targets(loss: str, expected: str | None) -> None:
     assert code(f"{HEAD}{TAIL}loss = {loss}\n") == expected
+
+
+LAYER = """\
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.fc(x) + torch.arange(x.shape[1]).type_as(LIKE)[:, None]
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("like", "expected"),
+    [
+        pytest.param("x", "torch.arange(x.shape[1]).type_as(x)", id="what comes before is not followed"),
+        pytest.param("self.fc.weight", None, id="its parameter has 32 bits"),
+    ],
+)
+@pytest.mark.parametrize(
+    "called",
+    [
+        pytest.param("nn.Sequential(nn.Linear(8, 8), Layer())(x)", id="in a sequence"),
+        pytest.param("nn.Sequential(*[Layer() for _ in range(3)])(x)", id="many"),
+    ],
+)
+def test_layers_in_a_sequence(called: str, like: str, expected: str | None) -> None:
+    assert code(f"{HEAD}{TAIL}{LAYER.replace('LIKE', like)}out = {called}\n") == expected

@@ -451,6 +451,11 @@ class ExactFormats(Formats):
                         todo.append((each, inner))
                         yield each, inner
 
+    def given_anything(self, function: Callee) -> Formats:
+        """The formats in a function that may be given 16 bits for each of its parameters."""
+        names = self.flow.signature(function).names
+        return self._functions.after(function, frozenset((each, Format.NARROW) for each in names))
+
 
 _Given: TypeAlias = "frozenset[tuple[str, Format]]"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import words
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import argument_of, signature
-from codemods.dataflow.source import last_name
+from codemods.dataflow.source import FUNCTIONS, last_name
 from codemods.dataflow.values import Literal, library_names, without_none
 from codemods.facts.loops import module_of
 from codemods.facts.precision.dtypes import ExactFormats, Format
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
+    from codemods.facts.precision.dtypes import Formats
     from codemods.facts.reach import Reach
 
 _LARGEST = 256
@@ -64,17 +65,29 @@ def rounded_positions(
     reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
 ) -> Hazard | None:
     """Where a position, a coordinate or the target of a regression takes the 16 bits of a layer's output."""
-    formats = ExactFormats(reach.flow, calls_model)
-    formats.run([each for each in nodes if isinstance(each, ast.stmt)])
-    parts = [(each, formats) for each in nodes]
-    for part, held in (*parts, *formats.functions(nodes)):
-        where = module if isinstance(part, ast.stmt) else module_of(reach.flow, part)
-        for node, what, remedy in _rounded(reach.flow, where, part, held):
+    for where, part, formats in _code(reach, calls_model, module, nodes):
+        for node, what, remedy in _rounded(reach.flow, where, part, formats):
             return Hazard(where, node, f"{where.code(node)} {what}", remedy=remedy)
     return None
 
 
-def _rounded(flow: Flow, module: Module, part: ast.AST, formats: ExactFormats) -> Iterator[tuple[ast.expr, str, str]]:
+def _code(
+    reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
+) -> Iterator[tuple[Module, ast.AST, Formats]]:
+    """All code that runs with the nodes, and the formats in it; a layer in a sequence may be given 16 bits."""
+    formats = ExactFormats(reach.flow, calls_model)
+    formats.run([each for each in nodes if isinstance(each, ast.stmt)])
+    yield from ((module, each, formats) for each in nodes)
+    followed: set[ast.AST] = {*nodes}
+    for function, inside in formats.functions(nodes):
+        followed.add(function)
+        yield reach.flow.module_of(function), function, inside
+    for where, part in reach.code(module, nodes):
+        if part not in followed and isinstance(part, FUNCTIONS):
+            yield where, part, formats.given_anything(part)
+
+
+def _rounded(flow: Flow, module: Module, part: ast.AST, formats: Formats) -> Iterator[tuple[ast.expr, str, str]]:
     """The expressions of a piece of code that are rounded so, each with what is wrong and what to do about it."""
     for call in own(part, ast.Call):
         if any(formats.of(like) is Format.NARROW for like in _followed(flow, call)):
@@ -121,7 +134,7 @@ def _followed(flow: Flow, call: ast.Call) -> Iterator[ast.expr]:
                 yield like
 
 
-def _is_rounded_target(flow: Flow, target: ast.expr, formats: ExactFormats) -> bool:
+def _is_rounded_target(flow: Flow, target: ast.expr, formats: Formats) -> bool:
     """Whether a target takes the format of a prediction, and may hold other numbers than 0 and 1."""
     for each in closure([target], lambda node: _given(flow, node)):
         if not isinstance(each, ast.Call) or not isinstance(each.func, ast.Attribute):
@@ -152,7 +165,7 @@ def _is_regression(flow: Flow, call: ast.Call) -> bool:
     return any(each.name in _REGRESSION for each in flow.values(call.func))
 
 
-def _is_scaled(flow: Flow, module: Module, given: Sequence[ast.expr], formats: ExactFormats) -> bool:
+def _is_scaled(flow: Flow, module: Module, given: Sequence[ast.expr], formats: Formats) -> bool:
     """Whether it is a layer's output times a number above 256: ``torch.sigmoid(h) * 999``."""
     for each in closure(given, lambda node: _made_of(flow, node, is_whole=False)):
         if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mult):
