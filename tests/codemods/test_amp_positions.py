@@ -65,7 +65,7 @@ def with_(places: str = "torch.zeros(1)", target: str = "y") -> str:
         ),
         pytest.param(
             with_(places="(torch.sigmoid(h) * 511).long()"),
-            "(torch.sigmoid(h) * 511).long() is of numbers above 256, of which 16 bits have nothing behind the point: "
+            "(torch.sigmoid(h) * 511).long() may be of numbers above 256, of which 16 bits keep nothing behind the point: "
             "compute it with autocast off (line 14)",
             id="an index that is computed",
         ),

@@ -99,6 +99,10 @@ def in_forward(*lines: str) -> str | None:
             ["p = torch.sigmoid(h) * 999", "t = p.floor().long()"], "p.floor()", id="a fraction of a large number"
         ),
         pytest.param(["t = (h * 1000).round()"], "(h * 1000).round()", id="rounded"),
+        pytest.param(["t = ((h + 1) * (n - 1) / 2).floor()"], "((h + 1) * (n - 1) / 2).floor()", id="a pixel"),
+        pytest.param(
+            ["b, c, w = x.size()", "t = torch.floor(h.tanh() * w)"], "torch.floor(h.tanh() * w)", id="a pixel of a row"
+        ),
     ],
 )
 def test_what_is_rounded(lines: list[str], expected: str) -> None:
@@ -128,6 +132,9 @@ def test_what_is_rounded(lines: list[str], expected: str) -> None:
         pytest.param(["t = F.softmax(h, -1).cumsum(-1).type_as(h)"], id="probabilities that are added up"),
         pytest.param(["t = (torch.sigmoid(h) * 255).long()"], id="colours"),
         pytest.param(["t = (x * 1000).long()"], id="a scaled input"),
+        pytest.param(["t = (x * n).long()"], id="a pixel of the input's"),
+        pytest.param(["t = (h * 16).long()"], id="few cells"),
+        pytest.param(["t = h * n"], id="not cut off"),
         pytest.param(["t = (torch.sigmoid(h.float()) * 999).floor()"], id="computed in 32 bits"),
     ],
 )

@@ -58,7 +58,7 @@ _TAKES = (
     "takes the 16 bits of what a layer returns, in which whole numbers above 256 are not told apart (2048 in fp16):"
 )
 _ADDS = "adds whole numbers to 16 bits, in which those above 256 are not told apart (2048 in fp16):"
-_CUTS = "is of numbers above 256, of which 16 bits have nothing behind the point:"
+_CUTS = "may be of numbers above 256, of which 16 bits keep nothing behind the point:"
 
 
 def rounded_positions(
@@ -166,14 +166,24 @@ def _is_regression(flow: Flow, call: ast.Call) -> bool:
 
 
 def _is_scaled(flow: Flow, module: Module, given: Sequence[ast.expr], formats: Formats) -> bool:
-    """Whether it is a layer's output times a number above 256: ``torch.sigmoid(h) * 999``."""
+    """Whether it is a layer's output times a number above 256, or times a size: ``torch.sigmoid(h) * (width - 1)``."""
     for each in closure(given, lambda node: _made_of(flow, node, is_whole=False)):
         if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mult):
             for factor, other in ((each.left, each.right), (each.right, each.left)):
                 is_large = any(abs(number) > _LARGEST for number in numbers(module, factor))
-                if is_large and formats.of(other) is Format.NARROW:
+                if (is_large or _is_size(flow, factor)) and formats.of(other) is Format.NARROW:
                     return True
     return False
+
+
+def _is_size(flow: Flow, node: ast.expr) -> bool:
+    """Whether the size of a tensor is part of it, which may be any."""
+    found = closure([node], lambda each: _made_of(flow, each, is_whole=False))
+    return any(
+        (isinstance(each, ast.Attribute) and each.attr == "shape")
+        or (isinstance(each, ast.Call) and last_name(each.func) == "size")
+        for each in found
+    )
 
 
 # What is a position.
