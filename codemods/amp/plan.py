@@ -348,7 +348,8 @@ class Site:
             self.script.flow, self.script.module, frozenset(each for block in self.validations for each in block)
         )
         for block in self.validations:
-            if any(hazards(self.phases.reach, self.script.module, block)):
+            reach, module = self.phases.reach, self.script.module
+            if any(hazards(reach, module, block)) or rounded_positions(reach, self.phases.calls_model, module, block):
                 continue
             if bce_in_model(self.phases.reach, block) is None:
                 with suppress(LeftError):  # It stays in 32 bits, which is slower and right.

@@ -92,3 +92,24 @@ def test_what_16_bits_do_not_tell_apart_is_left(code: str, because: str) -> None
 )
 def test_what_has_32_bits_is_no_obstacle(code: str) -> None:
     assert "torch.autocast(" in run(Amp, code).after
+
+
+VALIDATED = """\
+    with torch.no_grad():
+        predicted = net(x)
+        error = F.l1_loss(predicted, CHECKED)
+    print(error.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("checked", "blocks"),
+    [
+        pytest.param("y.type_as(predicted)", 1, id="it would round the target"),
+        pytest.param("y", 2, id="its target has 32 bits"),
+    ],
+)
+def test_a_validation_that_would_round_stays_in_32_bits(checked: str, blocks: int) -> None:
+    after = run(Amp, with_() + VALIDATED.replace("CHECKED", checked)).after
+
+    assert after.count("torch.autocast(") == blocks
