@@ -11,7 +11,9 @@ from codemods.facts.workers.persistence import why_workers_end
 
 HEAD = """\
 import argparse
+import heapq
 import random
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
@@ -36,6 +38,7 @@ class Data(Dataset):
         return self.items[index], {item}
 args = argparse.ArgumentParser().parse_args()
 options, labels, size, sizes, net = {{"noise": 0.0}}, [0] * 8, 8, Sizes(), nn.Linear(1, 1)
+array, tensor = np.ones(8), torch.ones(8)
 def set_size(new):
     global size
     size = new
@@ -66,6 +69,16 @@ CHANGES = {
     "a list that grows in place": ("self.given[index]", "labels", "labels += [1]"),
     "a list that loses an item": ("self.given[index]", "labels", "del labels[0]"),
     "a list that a function is given": ("self.given[index]", "labels", "mix(labels)"),
+    "a list that a function of Python's is given": ("self.given[index]", "labels", "heapq.heapify(labels)"),
+    "an array": ("self.given[index]", "array", "array *= 2"),
+    "an array that is shuffled": ("self.given[index]", "array", "np.random.shuffle(array)"),
+    "an array that a function of NumPy's writes into": ("self.given[index]", "array", "np.copyto(array, 1)"),
+    "an array that is filled": ("self.given[index]", "array", "array.fill(2)"),
+    "a tensor": ("self.given[index]", "tensor", "tensor.mul_(2)"),
+    "a tensor that is a result": ("self.given[index]", "tensor", "torch.mul(tensor, 2, out=tensor)"),
+    "a weight of a model": ("self.given(index)", "net", "net.weight.data.fill_(3)"),
+    "each weight of a model": ("self.given(index)", "net", "[p.data.mul_(0.9) for p in net.parameters()]"),
+    "weights of a model": ("self.given(index)", "net", "net.load_state_dict(options)"),
     "a list in a list": ("self.given[1][index]", "[3, labels]", "labels[0] = 1"),
     "options that it was given": ("self.given.level", "args", "args.level = 3"),
     "options that are set by their name": ("self.given.level", "args", "setattr(args, 'level', 3)"),
@@ -95,6 +108,10 @@ KEPT = {
     "a dictionary that it was not given": ("self.given['noise']", "dict(options)", "options['noise'] = 1"),
     "a list that only the script has": ("self.given[index]", "[1, 2]", "labels[0] = 1"),
     "a list of which it was given a copy": ("self.given[index]", "list(labels)", "labels[0] = 1"),
+    "an array that has another name then": ("self.given[index]", "array", "other = array * 2"),
+    "a number": ("self.given", "labels[0] + 1", "count = 1; count += 1"),
+    "a weight of another model": ("self.given(index)", "net", "nn.Linear(1, 1).weight.data.fill_(3)"),
+    "another model": ("self.given(index)", "net", "nn.Linear(1, 1).load_state_dict(options)"),
     "an option that no item is made of": ("self.given.level", "args", "args.lr = 3"),
     "an option whose value it was given": ("self.given", "args.level", "args.level = 3"),
     "a list that is only read": ("self.given[index]", "labels", "print(labels[0], labels.index(0))"),
@@ -111,7 +128,7 @@ def test_items_stay_as_they_are(item: str, given: str, change: str) -> None:
     assert why_changed_while_read(worker_code(known.flow, known.loaders[0])) is None
 
 
-READ = "from torch.utils.data import DataLoader, Dataset\n"
+READ = "import numpy as np\nfrom torch.utils.data import DataLoader, Dataset\n"
 MAKING = """\
 class Data(Dataset):
     def __init__(self):
@@ -135,6 +152,8 @@ for epoch in range(3):
         ("rows = []\n    rows.append(1)", True),
         ("rows = []\n    rows += [1]", True),
         ("rows = {}\n    for i in range(9):\n        rows[i] = i", True),
+        ("rows = np.zeros(9)\n    rows *= 2", True),
+        ("rows = np.zeros(9)\n    np.copyto(rows, 1)", True),
         ("rows = kept\n    rows.append(1)", False),
         ("rows = kept\n    rows += [1]", False),
         ("rows = kept or []\n    rows.append(1)", False),
@@ -144,6 +163,8 @@ for epoch in range(3):
         "a list",
         "a list that is added to",
         "a dictionary",
+        "an array",
+        "an array by a function",
         "a list that is kept",
         "one that is added to",
         "a list that may be a kept one",

@@ -21,13 +21,12 @@ from codemods.dataflow.values import (
     Method,
     MovedTensor,
     class_of,
-    library_names,
     without_none,
 )
 from codemods.facts.data.reads import runs_meanwhile
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason
-from codemods.facts.workers.shared_state import CHANGING_FUNCTIONS, changes_owner
+from codemods.facts.workers.shared_state import written_by
 from codemods.library.kinds import Kind, argument, kind
 from codemods.library.samplers import read_for_each_batch
 
@@ -188,7 +187,7 @@ class _Late:
             if not isinstance(node.ctx, ast.Load) and self._is_changed(module, node):
                 yield node
         for call in module.nodes(ast.Call):
-            if any(self._reads(each) for each in _written(self.flow, call)) or self._may_change(call):
+            if any(self._reads(each) for each in written_by(self.flow, call)) or self._may_change(call):
                 yield call
 
     def _is_changed(self, module: Module, node: ast.Attribute | ast.Name | ast.Subscript) -> bool:
@@ -239,17 +238,6 @@ def _is_order(flow: Flow, value: Value) -> bool:
 def _identity(value: Value) -> ast.AST | None:
     """The class of a project's object, of which all are taken for one, or the call that made another one."""
     return class_of(value) or value.site
-
-
-def _written(flow: Flow, call: ast.Call) -> Iterator[ast.expr]:
-    """What a call writes into: ``x`` of ``heapq.heappush(x, 1)``, ``x.mul_(2)``, ``rng.shuffle(x)``, ``f(out=x)``."""
-    yield from (each.value for each in call.keywords if each.arg == "out")
-    names = library_names(flow.values(call.func))
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    if (names & CHANGING_FUNCTIONS or method == "shuffle") and call.args:
-        yield call.args[0]
-    elif not names and changes_owner(method) and isinstance(call.func, ast.Attribute):
-        yield call.func.value
 
 
 def _after(function: Callee, yields: Sequence[ast.expr]) -> Iterator[ast.AST]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import bound_names, declared_outer, decorators
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, is_main_guard, is_name, lasting, walk
-from codemods.dataflow.values import Choice, Class, Container, Instance, Made, in_order, without_none
+from codemods.dataflow.values import NOTHING, Choice, Class, Container, Instance, Made, in_order, owner_of, without_none
 from codemods.facts.data.reading_order import is_between_batches
 from codemods.facts.models.layers import Model
 from codemods.facts.models.optimized import given_parameters, models_given
@@ -21,9 +22,11 @@ from codemods.facts.workers.shared_state import (
     changes,
     changes_of_objects,
     changes_of_what_is_sent,
+    is_array,
     settings_from_outside,
     what_is_changed,
     why_unseen,
+    written_by,
 )
 from codemods.library.kinds import Kind, kind
 
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value, Values
     from codemods.facts.workers.payload import WorkerCode
+
+    _Change: TypeAlias = tuple[Module, ast.expr, ast.expr]
+    """Where something is changed, by which node, and what that says to be changed."""
 
 
 def changes_of_ingredients(code: WorkerCode) -> Iterator[tuple[str, Module, ast.expr]]:
@@ -57,15 +63,15 @@ def changes_of_what_is_read(code: WorkerCode) -> Iterator[tuple[Module, ast.expr
     """Where the script changes what items are made of, other than by an attribute or a method of what is sent.
 
     A list, a dictionary or options that the data set was given (``args.level = 3``), an attribute of a class
-    (``Images.epoch = 3``), what a name stands for (``SIZE = 64``), a model that an optimizer steps.
+    (``Images.epoch = 3``), what a name stands for (``SIZE = 64``), the weights of a model.
     """
     named = frozenset(value for _, _, name in _outer_names(code) for value in without_none(code.flow.values(name)))
     used = (each for each in code.objects if each not in code.idle)
-    things = frozenset(each for each in (*used, *named) if isinstance(each, (Choice, Class, Container)))
+    things = frozenset(each for each in (*used, *named) if isinstance(each, (Choice, Class)) or _is_filled(each))
     yield from _changes_of_things(code, things | _classes(code))
     yield from changes_of_objects(code, frozenset(each for each in named if isinstance(each, (Instance, Made))))
     yield from _changes_of_names(code)
-    yield from _steps(code)
+    yield from _changes_of_models(code)
 
 
 def why_class_is_changed(code: WorkerCode) -> Reason | None:
@@ -89,16 +95,20 @@ def _classes(code: WorkerCode) -> Values:
 def _changes_of_things(code: WorkerCode, things: Values) -> Iterator[tuple[Module, ast.expr]]:
     """Where lists, dictionaries, options or classes are changed: ``labels[i] = 0``, ``args.level = 3``."""
     beside = code.flow.beside(code.loader.module)
-    for module, node in changes_of_lists(code.flow, things):
-        function, changed = module.function(node), changed_by(node)
+    known = _changes_by_value(code.flow)
+    found: dict[_Change, list[Value]] = {}
+    for thing in in_order(things):
+        for change in known.get(thing, ()):
+            found.setdefault(change, []).append(thing)
+    for (module, node, changed), values in found.items():
+        function = module.function(node)
         is_read = not isinstance(node, ast.Attribute) or node.attr in code.attributes_read
         if not is_read or function in code.functions or _is_part_of_self(code, function, node):
             continue
-        found = things & code.flow.values(changed)
-        if found and all(isinstance(each, Choice) for each in found) and module not in beside:
+        if all(isinstance(each, Choice) for each in values) and module not in beside:
             continue  # the options of another script, which have the same name
-        lists = frozenset(each for each in found if isinstance(each, Container))
-        if not (isinstance(changed, ast.Name) and lists and are_being_made(code, module, changed, lists)):
+        filled = frozenset(filter(_is_filled, values))
+        if not (isinstance(changed, ast.Name) and filled and are_being_made(code, module, changed, filled)):
             yield module, node
 
 
@@ -115,22 +125,39 @@ def _is_part_of_self(code: WorkerCode, function: Callee | None, node: ast.expr) 
 def changes_of_lists(flow: Flow, lists: Values) -> Iterator[tuple[Module, ast.expr]]:
     """Where the script changes one of the lists: ``steps.append(crop)``, ``steps[0] = crop``, ``steps += [crop]``."""
     known = _changes_by_value(flow)
-    yield from dict.fromkeys(change for each in in_order(lists) for change in known.get(each, ()))
+    found = (change for each in in_order(lists) for change in known.get(each, ()))
+    yield from dict.fromkeys((module, node) for module, node, _ in found)
 
 
 @lasting  # each loader asks
-def _changes_by_value(flow: Flow) -> Mapping[Value, Sequence[tuple[Module, ast.expr]]]:
+def _changes_by_value(flow: Flow) -> Mapping[Value, Sequence[_Change]]:
     """The changes of all modules, each under what it changes."""
-    found: defaultdict[Value, list[tuple[Module, ast.expr]]] = defaultdict(list)
+    found: defaultdict[Value, list[_Change]] = defaultdict(list)
     for module in flow.modules:
         for _, node in changes(module.tree):
-            for value in _what_it_is(flow, changed_by(node)):
-                found[value].append((module, node))
+            changed = changed_by(node)
+            for value in _what_it_is(flow, changed):
+                found[value].append((module, node, changed))
         for statement in module.nodes(ast.AugAssign):
-            for value in flow.values(statement.target):
-                if isinstance(value, Container):  # another number or text is another object
-                    found[value].append((module, statement.target))
+            for value in filter(_is_filled, _before(flow, statement)):  # another number or text is another object
+                found[value].append((module, statement.target, statement.target))
+        for call in module.nodes(ast.Call):
+            for changed in written_by(flow, call):
+                for value in filter(_is_filled, flow.values(changed)):
+                    found[value].append((module, call, changed))
     return found
+
+
+def _before(flow: Flow, statement: ast.AugAssign) -> Values:
+    """What the target of ``x += 1`` is before."""
+    target = statement.target
+    before = flow.before(statement).get(target.id, NOTHING) if isinstance(target, ast.Name) else NOTHING
+    return before | flow.values(target)
+
+
+def _is_filled(value: Value) -> bool:
+    """Whether it can be another one afterwards without another name for it: a list, a dictionary, an array."""
+    return isinstance(value, Container) or (is_array(value) and value.site is not None)
 
 
 def _what_it_is(flow: Flow, node: ast.expr) -> Values:
@@ -191,19 +218,35 @@ def _is_in_loop(module: Module, node: ast.AST) -> bool:
 # Models.
 
 
-def _steps(code: WorkerCode) -> Iterator[tuple[Module, ast.expr]]:
-    """Where an optimizer changes a model that workers have a copy of."""
+def _changes_of_models(code: WorkerCode) -> Iterator[tuple[Module, ast.expr]]:
+    """Where a model that workers have a copy of gets other weights: by an optimizer, or as ``p.data.mul_(0.9)``."""
     models = [each for each in code.objects if each not in code.idle and kind(code.flow, each) is Kind.MODEL]
-    layers = {layer for each in models for layer in Model(code.flow, each).layers}
+    layers = frozenset(_layers(code.flow, models))
     for optimizer, call in _optimizers(code.flow) if layers else ():
         given = given_parameters(call)
         trained = models_given(code.flow, code.flow.values(given)) if given is not None else ()
         if isinstance(trained, Reason) or not layers.isdisjoint(_layers(code.flow, trained)):
-            for module, node in code.flow.places(optimizer):
-                above = module.parent(node)
-                step = module.parent(above) if isinstance(above, ast.Attribute) else above
-                if isinstance(step, ast.Call) and getattr(step.func, "attr", "") == "step":
-                    yield module, step
+            yield from _called(code.flow, optimizer, "step")
+    for model in in_order(layers):
+        yield from _called(code.flow, model, "load_state_dict")
+    for value, found in _changes_by_value(code.flow).items() if layers else ():
+        if any(each in layers for each in closure([value], _owners)):
+            yield from ((module, node) for module, node, _ in found)
+
+
+def _owners(value: Value) -> Iterator[Value]:
+    owner = owner_of(value)
+    if owner is not None:
+        yield owner
+
+
+def _called(flow: Flow, value: Value, method: str) -> Iterator[tuple[Module, ast.expr]]:
+    """The calls of the value's method, and those that give it to another object's: ``scaler.step(optimizer)``."""
+    for module, node in flow.places(value):
+        above = module.parent(node)
+        call = module.parent(above) if isinstance(above, ast.Attribute) else above
+        if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == method:
+            yield module, call
 
 
 def _layers(flow: Flow, models: Iterable[Value]) -> Iterator[Value]:

@@ -160,6 +160,17 @@ def changed_by(change: ast.expr) -> ast.expr:
     return getattr(change, "value", change)
 
 
+def written_by(flow: Flow, call: ast.Call) -> Iterator[ast.expr]:
+    """What a call writes into: ``x`` of ``heapq.heappush(x, 1)``, ``x.mul_(2)``, ``rng.shuffle(x)``, ``f(out=x)``."""
+    yield from (each.value for each in call.keywords if each.arg == "out")
+    names = library_names(flow.values(call.func))
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if (names & CHANGING_FUNCTIONS or method == "shuffle") and call.args:
+        yield call.args[0]
+    elif not names and changes_owner(method) and isinstance(call.func, ast.Attribute):
+        yield call.func.value
+
+
 def changes_owner(method: str) -> bool:
     """Whether a method of that name changes the list, set, dictionary, array or tensor that it belongs to."""
     row = operator(method)
@@ -283,7 +294,7 @@ def _filled(code: WorkerCode, module: Module, held: Values) -> Iterator[ast.Subs
     """Where a module writes items of an array that workers have a copy of: ``targets[index] = output``."""
     for item in module.nodes(ast.Subscript):
         if isinstance(item.ctx, ast.Store) and isinstance(item.value, ast.Name):
-            arrays = frozenset(each for each in held & code.flow.values(item.value) if _is_array(each))
+            arrays = frozenset(each for each in held & code.flow.values(item.value) if is_array(each))
             if arrays and not are_being_made(code, module, item.value, arrays):
                 yield item
 
@@ -343,7 +354,8 @@ _NEW = frozenset(FLOATS) | frozenset(CONSTRUCTORS) | COMPUTE
 """Functions of NumPy that make new arrays."""
 
 
-def _is_array(value: Value) -> bool:
+def is_array(value: Value) -> bool:
+    """Whether it is an array, or a tensor on the host."""
     return isinstance(value, HostTensor) or value.name.startswith("numpy.")
 
 
