@@ -896,6 +896,19 @@ def test_before_torch_2_it_is_not_written_where_there_may_be_no_workers() -> Non
     assert "num_workers=2, prefetch_factor=4" in ahead(always, (1, 13)).after
 
 
+def test_no_worker_is_sent_an_index_that_lies_on_the_gpu() -> None:
+    made = "loader = DataLoader(data, 64, sampler=SubsetRandomSampler({}))\n"
+    head = HEAD.replace("import random_split", "import SubsetRandomSampler, random_split")
+    left(
+        head + main(MNIST + made.format("torch.randperm(60000).cuda()") + ON_CUDA),
+        "the indices of its sampler may be tensors on a device (line [torch.randperm]), which no worker can be sent:"
+        " give it tolist() of them",
+    )
+
+    before = head + main(MNIST + made.format("torch.randperm(60000).cuda().tolist()") + ON_CUDA)
+    check_rewrites(LoaderWorkers, before, before.replace("tolist()))", "tolist()), num_workers=4)"))
+
+
 LEFT_AHEAD = {
     "its own number": ("loader = DataLoader(data, 64, num_workers=2, prefetch_factor=8)\n" + ON_CUDA, None),
     "its own number in a dictionary": (

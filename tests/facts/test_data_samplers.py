@@ -1,11 +1,11 @@
-"""Does a sampler draw all of an epoch's indices at once?"""
+"""Does a sampler draw all of an epoch's indices at once? Are they numbers?"""
 
 from __future__ import annotations
 
 import pytest
 from probe import script
 
-from codemods.facts.data.samplers import is_drawn_at_once
+from codemods.facts.data.samplers import device_indices, is_drawn_at_once
 
 HEAD = """\
 import torch
@@ -42,3 +42,24 @@ def test_what_is_drawn_before_the_first_batch(sampler: str | None, *, expected: 
     (loader,) = known.loaders
 
     assert is_drawn_at_once(loader, "sampler") is expected
+
+
+@pytest.mark.parametrize(
+    ("sampler", "expected"),
+    [
+        pytest.param("SubsetRandomSampler(torch.randperm(8).cuda())", True, id="a tensor on the GPU"),
+        pytest.param("SubsetRandomSampler(torch.cat([found]))", True, id="a tensor that may be there"),
+        pytest.param("BatchSampler(SubsetRandomSampler(torch.cat([found])), 2, False)", True, id="in batches"),
+        pytest.param("SubsetRandomSampler(torch.randperm(8))", False, id="a tensor of the host"),
+        pytest.param("SubsetRandomSampler(torch.cat([found]).tolist())", False, id="a list of such a tensor"),
+        pytest.param("SubsetRandomSampler(range(4))", False, id="numbers"),
+        pytest.param("RandomSampler(torch.cat([found]))", False, id="one that counts"),
+        pytest.param("find()", False, id="nothing is known of it"),
+    ],
+)
+def test_indices_that_may_be_on_a_device(sampler: str, *, expected: bool) -> None:
+    known = script(f"{HEAD}found = torch.argmax(model(data.cuda()), 1)\nloader = DataLoader(data, sampler={sampler})\n")
+    (loader,) = known.loaders
+    (value,) = loader.arguments["sampler"].values
+
+    assert (device_indices(known.flow, value) is not None) is expected

@@ -1,11 +1,11 @@
-"""Does a sampler draw all of an epoch's indices at once, before the first batch is read?"""
+"""Does a sampler draw all of an epoch's indices at once, before the first batch is read? Are they numbers?"""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import Literal, Made, without_none
+from codemods.dataflow.values import Literal, Made, MovedTensor, SomeTensor, without_none
 from codemods.library.kinds import argument
 
 if TYPE_CHECKING:
@@ -22,6 +22,19 @@ def is_drawn_at_once(loader: Loader, name: str) -> bool:
         isinstance(each, Made) and each.name.startswith("torch.") and not _draws_in_chunks(loader.flow, each)
         for each in values
     )
+
+
+def device_indices(flow: Flow, sampler: Value) -> ast.Call | None:
+    """The sampler whose indices are, or may be, items of a tensor on a device: workers cannot be sent these."""
+    if not isinstance(sampler, Made) or not isinstance(sampler.site, ast.Call):
+        return None
+    if sampler.name == "torch.utils.data.BatchSampler":
+        inner = (device_indices(flow, each) for each in argument(flow, sampler.site, 0, "sampler"))
+        return next((each for each in inner if each is not None), None)
+    if sampler.name != "torch.utils.data.SubsetRandomSampler":
+        return None
+    indices = argument(flow, sampler.site, 0, "indices")
+    return sampler.site if any(isinstance(each, (MovedTensor, SomeTensor)) for each in indices) else None
 
 
 def _draws_in_chunks(flow: Flow, sampler: Value) -> bool:

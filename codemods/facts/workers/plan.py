@@ -16,7 +16,7 @@ from codemods.facts.data.loader_use import is_prepared, why_not_cuda, why_readin
 from codemods.facts.data.loaders import ONLY_FIRST, why_only_first
 from codemods.facts.data.pinning import why_not_on_host
 from codemods.facts.data.reads import How
-from codemods.facts.data.samplers import is_drawn_at_once
+from codemods.facts.data.samplers import device_indices, is_drawn_at_once
 from codemods.facts.devices import cuda_condition
 from codemods.facts.devices.devices import cuda_branches, for_cuda
 from codemods.facts.loops import loop_around
@@ -427,7 +427,7 @@ class WorkerFacts:
             reason = why_not_on_host(self.script.flow, role, argument.values) if argument is not None else None
             if reason is not None:
                 return why_on_device(code) or reason
-        unknown = why_unknown(code)
+        unknown = _why_not_sent_indices(loader) or why_unknown(code)
         if unknown is not None:
             return unknown
         if loader.dataset.is_iterable and not code.is_sharded:
@@ -483,6 +483,18 @@ class WorkerFacts:
             text = f"it is made anew for each batch of another loader ({HERE})"
             return Reason("made-in-loop", text, (loader.at(loop),))
         return None
+
+
+def _why_not_sent_indices(loader: Loader) -> Reason | None:
+    """Where its sampler may hand tensors on a device to workers."""
+    for name in ("sampler", "batch_sampler"):
+        argument = loader.arguments.get(name)
+        for each in argument.values if argument is not None else ():
+            drawn = device_indices(loader.flow, each)
+            if drawn is not None:
+                text = f"the indices of its sampler may be tensors on a device ({HERE}), which no worker can be sent:"
+                return Reason("cuda-in-worker", text, (loader.at(drawn),), remedy="give it tolist() of them")
+    return None
 
 
 def _why_changed(code: WorkerCode) -> Reason | None:
