@@ -1,4 +1,4 @@
-"""Which assignments of a model change a whole number that the model keeps."""
+"""What in a model changes a whole number that it keeps, or the length of a list."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.models.counting import counted
+from codemods.facts.models.counting import counted, lengthened
 
 HEAD = """\
 import torch
@@ -19,10 +19,13 @@ class Net(nn.Module):
         self.at = 0
         self.share = 0.5
         self.table = torch.zeros(3)
+        self.log, self.kept = [], []
+        self.layers = nn.ModuleList()
     def forward(self, x):
         {line}
         return x
 model = Net()
+model.kept.clear()
 """
 
 
@@ -70,3 +73,30 @@ def test_what_is_counted_by_names(lines: str, expected: str | None) -> None:
     found = counted(known.flow, forward.body[-2])
 
     assert (None if found is None else ast.unparse(found)) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("self.log.append(x)", "self.log", id="by one"),
+        pytest.param("self.log.extend([x, x])", "self.log", id="by several"),
+        pytest.param("self.log.index(x)", None, id="it is read"),
+        pytest.param("self.kept.append(x)", None, id="it is emptied elsewhere"),
+        pytest.param("self.layers.append(x)", None, id="layers"),
+        pytest.param("x.log.append(x)", None, id="of something else"),
+    ],
+)
+def test_what_grows(line: str, expected: str | None) -> None:
+    known = script(HEAD.format(line=line))
+    forward = next(each for each in known.module.nodes(ast.FunctionDef) if each.name == "forward")
+    (call,) = [each for each in ast.walk(forward) if isinstance(each, ast.Call)]
+    found = lengthened(known.flow, call)
+
+    assert (None if found is None else ast.unparse(found)) == expected
+
+
+def test_a_list_that_a_method_makes_anew_does_not_grow() -> None:
+    known = script(HEAD.format(line="self.log = []\n        self.log.append(x)"))
+    (call,) = [each for each in known.module.nodes(ast.Call) if ast.unparse(each) == "self.log.append(x)"]
+
+    assert lengthened(known.flow, call) is None

@@ -10,7 +10,7 @@ from codemods.dataflow.signatures import argument_of, arguments_of, signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Class, Container, External, Literal, Made, Method, Plain, Tensor, library_names
 from codemods.facts.loops import module_of
-from codemods.facts.models.counting import counted
+from codemods.facts.models.counting import counted, lengthened
 from codemods.facts.models.sized_by_numbers import sized_by_numbers
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.sparse import may_be_made
@@ -142,6 +142,9 @@ def _breaks(flow: Flow, node: ast.AST) -> Reason | None:
     if sized is not None:
         return Reason("graph-break", f"forward has data-dependent sizes: {sized}")
     if isinstance(node, ast.Call):
+        kept = lengthened(flow, node)
+        if kept is not None:
+            return Reason("graph-break", f"forward adds to {ast.unparse(kept)}, and each new length compiles it anew")
         return _call_breaks(flow, node)
     if isinstance(node, (ast.If, ast.While, ast.IfExp)) and _is_decided_by_tensor(flow, node.test):
         return Reason("graph-break", "forward has data-dependent Python: it branches on a tensor")

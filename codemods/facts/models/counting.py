@@ -1,4 +1,4 @@
-"""Which assignments of a model change a whole number that the model keeps: ``self.at = (self.at + n) % self.size``."""
+"""What in a model changes a whole number that it keeps, ``self.at = (self.at + n) % self.size``, or a length."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import Literal, Tensor, without_none
+from codemods.dataflow.values import Container, Literal, Tensor, without_none
 from codemods.facts.loops import module_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
 
 _OF_NUMBERS = frozenset({"builtins.int", "builtins.len", "builtins.min", "builtins.max"})
 _SIZES = frozenset({"size", "numel"})
+_LENGTHENING = frozenset({"append", "extend", "insert"})
+_SHORTENING = frozenset({"clear", "pop", "remove"})
 
 
 def counted(flow: Flow, node: ast.AST) -> ast.Attribute | None:
@@ -33,6 +36,30 @@ def counted(flow: Flow, node: ast.AST) -> ast.Attribute | None:
             kept = (each for each in targets if isinstance(each, ast.Attribute))
             return next((each for each in kept if _is_next(flow, each, given)), None)
     return None
+
+
+def lengthened(flow: Flow, node: ast.AST) -> ast.Attribute | None:
+    """The list of ``self`` that a call makes longer and nothing empties: each length is compiled anew."""
+    match node:
+        case ast.Call(ast.Attribute(ast.Attribute(ast.Name("self")) as kept, method)) if method in _LENGTHENING:
+            values = without_none(flow.values(kept))
+            is_list = bool(values) and all(isinstance(each, Container) and each.name == "list" for each in values)
+            return kept if is_list and not any(_shortens(each, kept.attr) for each in flow.modules) else None
+    return None
+
+
+def _shortens(module: Module, name: str) -> bool:
+    """Whether code empties the list in an attribute of that name, or puts another there than the constructor does."""
+    for store in module.attribute_stores.get(name, ()):
+        if getattr(module.function(store), "name", "") != "__init__":
+            return True
+    for each in module.nodes(ast.Attribute):
+        above = module.parent(each)
+        if each.attr == name and isinstance(above, ast.Attribute) and above.attr in _SHORTENING:
+            return True
+        if each.attr == name and isinstance(above, ast.Subscript) and not isinstance(above.ctx, ast.Load):
+            return True
+    return False
 
 
 def _is_next(flow: Flow, target: ast.Attribute, given: ast.expr) -> bool:
