@@ -215,7 +215,7 @@ LEFT = {
         + IMAGES.replace('"a.png"', "last")
         + "loader = DataLoader(Images(), 64)\n"
         + READ
-        + "for last in range(3):\n    print(loader.dataset)\nfor last in loader:\n    pass\n",
+        + "for last in range(3):\n    for x, y in loader:\n        pass\n",
         ": the data set reads 'last' (line 16), which has to stay outside the guard",
     ),
     "what the workers read needs what runs": (

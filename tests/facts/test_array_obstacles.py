@@ -172,7 +172,8 @@ def test_why_the_old_class_stays(made: str, expected: str | None) -> None:
         ),
         pytest.param("torch.FloatTensor(a)", "np.zeros(3, dtype=np.int64)", None, id="the same by the class"),
         pytest.param("torch.FloatTensor(a)", "np.array(rows)", None, id="of any format, over a double"),
-        pytest.param("torch.LongTensor(a)", "np.array(rows)", "unknown-array", id="of any format, for integers"),
+        pytest.param("torch.LongTensor(a)", "np.array(rows)", None, id="of any format, for integers of 64 bits"),
+        pytest.param("torch.IntTensor(a)", "np.array(rows)", "unknown-array", id="of any format, for smaller integers"),
     ],
 )
 def test_why_a_list_of_arrays_is_not_joined(call: str, item: str, expected: str | None) -> None:
