@@ -252,6 +252,16 @@ NO_PARTS = "what the indices of its Subset are is not known (line 6), and a list
             id="shuffled or not",
         ),
         pytest.param(
+            "def make(mixed=False):\n    return DataLoader(data, batch_size=64, shuffle=mixed)\nloader = make()",
+            "whether it shuffles is set by 'mixed', which a sampler would not ask: write True or False there",
+            id="by a parameter that nobody gives",
+        ),
+        pytest.param(
+            "MIXED = True\nloader = DataLoader(data, batch_size=64, shuffle=MIXED)",
+            "whether it shuffles is set by 'MIXED', which a sampler would not ask: write True or False there",
+            id="by a constant",
+        ),
+        pytest.param(
             "loader = DataLoader(data, batch_size=64, generator=torch.Generator().manual_seed(0))",
             "its generator has no name, and its sampler has to draw from the same one: give it a name",
             id="two generators would draw the same",

@@ -95,9 +95,9 @@ def _why_not_cut(loader: Loader) -> Reason | None:
             return Reason("unknown-arguments", f"its {name} comes through **:", remedy=remedy)
     if NONE in given["batch_size"].values:
         return Reason("unknown-arguments", "its batch_size may be None, which makes no batches")
-    shuffle = given.get("shuffle")
-    if shuffle is not None and not (_is(shuffle, 0) or _is(shuffle, 1)):
-        return Reason("unknown-arguments", "whether it shuffles is decided when the script runs")
+    undecided = _why_undecided(given["shuffle"]) if "shuffle" in given else None
+    if undecided is not None:
+        return undecided
     generator = given.get("generator")
     if generator is not None and not isinstance(generator.node, (ast.Name, ast.Attribute)):
         text = "its generator has no name, and its sampler has to draw from the same one:"
@@ -199,6 +199,16 @@ def _written(loader: Loader) -> Batches | Reason:
 
 def _is_name(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_name(node.value))
+
+
+def _why_undecided(shuffle: Argument) -> Reason | None:
+    """Why a sampler cannot take the place of ``shuffle``."""
+    if not (_is(shuffle, 0) or _is(shuffle, 1)):
+        return Reason("unknown-arguments", "whether it shuffles is decided when the script runs")
+    if shuffle.node is not None and not isinstance(shuffle.node, ast.Constant):
+        text = f"whether it shuffles is set by '{ast.unparse(shuffle.node)}', which a sampler would not ask:"
+        return Reason("unknown-arguments", text, remedy="write True or False there")
+    return None
 
 
 def _node(given: Argument | None) -> ast.expr | None:
