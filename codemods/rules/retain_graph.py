@@ -29,9 +29,8 @@ class RetainGraph(Codemod):
     When it is left:
         Another backward may go through the graph: one that comes later in the iteration and is not seen to go through
         other statements alone, or one of the next iteration, where a state of a recurrent network, a tensor that was
-        computed before the loop, or one that a model keeps is differentiated again. Not every loop that runs the
-        backward is seen, in its function or around the calls of that. An option decides. Code that is not seen is given
-        a tensor of the iteration.
+        computed before the loop, or one that a model keeps is differentiated again. The loop that runs the backward is
+        in another function. An option decides. Code that is not seen is given a tensor of the iteration.
 
     Results:
         The same values, bit for bit.

@@ -36,50 +36,12 @@ FREED = {
         "def train(model, loader):\n    for x in loader:\n        loss = model(x).square().mean()\n"
         "        loss.backward({})\n\ntrain(model, loader)\n"
     ),
-    "the loop is in another function": (
-        "def step(x):\n    loss = model(x).mean()\n    loss.backward({})\n    return loss.item()\n\n"
-        "def run():\n    for x in loader:\n        print(step(x))\n\nrun()\n"
-    ),
-    "the loop is two methods away, and adds losses up in between": (
-        "class Trainer:\n    def __init__(self, net):\n        self.net, self.seen = net, 0\n\n"
-        "    def process(self, batch):\n        losses = 0\n        for x in batch:\n            losses = losses + self.net(x).mean()\n"
-        "        losses.backward({})\n        self.seen += 1\n        return losses.item()\n\n"
-        "    def step(self, batch):\n        return self.process(batch)\n\n"
-        "    def fit(self):\n        for batch in loader:\n            self.step(batch)\n\nTrainer(model).fit()\n"
-    ),
-    "two loops run it": (
-        "def step(x):\n    model(x).mean().backward({})\n\n"
-        "for x in loader:\n    step(x)\nfor x in loader:\n    step(x + 1)\n"
-    ),
-    "what the iteration reads is a size, goes to NumPy, or was just made": (
-        "import numpy as np\n\nclass Memory:\n    def __init__(self, rows):\n        self.rows, self.size = rows, rows.shape[0]\n\n"
-        "    def sample(self, n):\n        return self.rows[np.random.randint(0, min(self.size, 9), n)]\n\n"
-        "    def learn(self, width):\n        x = self.sample(3)\n        noise = x.new_empty(3, 4).uniform_(-1, 1)\n"
-        "        first, _ = torch.split(model(x + noise).repeat(1, 2), self.size // 12, dim=-1)\n"
-        "        first.mean().backward({})\n\n"
-        "memory = Memory(torch.randn(12, 4))\nfor _ in range(3):\n    memory.learn(4)\n"
-    ),
-    "what is added to a count of which nothing is known": (
-        "class Agent:\n    def __init__(self):\n        self.steps = 0\n        self.scale = nn.Linear(4, 4)\n\n"
-        "    def load(self, saved):\n        self.steps, self.scale = 3, nn.Linear(4, 4)\n"
-        "        if len(saved) > 3:\n            self.steps = saved['steps']\n            self.scale = saved['scale']\n\n"
-        "    def learn(self, x):\n        self.steps += 1\n        model(self.scale(x)).mean().backward({})\n\n"
-        "agent = Agent()\ntorch.save({{}}, '/dev/null')\nif loader.batch_size > 9:\n    agent.load(torch.load('agent.pt'))\n"
-        "for x in loader:\n    agent.learn(x)\n"
-    ),
     "a buffer that is filled with numbers": (
         "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(4, 1)\n"
         "        self.table = torch.zeros(4)\n        self.table[1:] = torch.ones(3)\n        with torch.no_grad():\n"
         "            self.table[0] = self.layer(torch.ones(4)).sum()\n\n"
         "    def forward(self, x):\n        return self.layer(x * self.table)\n\n"
         "net = Net()\nfor x in loader:\n    net(x).mean().backward({})\n"
-    ),
-    "a memory that the iteration fills with what it is given": (
-        "class Memory:\n    def __init__(self):\n        self.rows, self.seen, self.at = torch.zeros(9, 4), torch.zeros(4), 0\n\n"
-        "    def put(self, row):\n        self.rows[self.at] = torch.tensor(row)\n        self.rows[0] *= 0.5\n"
-        "        self.seen.add_(1)\n        self.seen[0].copy_(torch.tensor(2.0))\n        self.at = (self.at + 1) % 9\n\n"
-        "    def learn(self):\n        model(self.rows + self.seen).mean().backward({})\n\n"
-        "memory = Memory()\nfor i in range(3):\n    memory.put([1.0, 2.0, 3.0, float(i)])\n    memory.learn()\n"
     ),
     "a tensor that each iteration makes and fills": (
         "for x in loader:\n    both = torch.zeros(2, len(x), 1)\n    both[0] = model(x)\n    both[1] = model(x * 2)\n"
@@ -104,9 +66,7 @@ def test_the_graph_is_freed(code: str) -> None:
 
 
 FROM_BEFORE = "what is differentiated may have been computed before the iteration, in part (line {})"
-ELSEWHERE = (
-    "the loop that runs it is in other code, which may use the graph again: take retain_graph away if nothing does"
-)
+ELSEWHERE = "what calls its function again may use the graph, too: take retain_graph away if nothing does"
 NEEDED = {
     "a second loss of the same output": (
         "for x in loader:\n    out = model(x)\n    out.mean().backward(retain_graph=True)\n    out.square().mean().backward()\n",
@@ -135,74 +95,10 @@ NEEDED = {
         "    losses.append(loss)\nsum(losses).backward()\n",
         f"a tensor of the iteration is kept (line {N + 6}), and another backward may go through it (line {N + 6})",
     ),
-    "the loop hands the function on": (
-        "def step(x):\n    model(x).mean().backward(retain_graph=True)\n\nfor batch in loader:\n    list(map(step, batch))\n",
+    "another function has the loop": (
+        "def step(x):\n    loss = model(x).mean()\n    loss.backward(retain_graph=True)\n    return loss.item()\n\n"
+        "def run():\n    for x in loader:\n        print(step(x))\n\nrun()\n",
         ELSEWHERE,
-    ),
-    "nothing is seen to call the function": (
-        "def step(x):\n    model(x).mean().backward(retain_graph=True)\n",
-        ELSEWHERE,
-    ),
-    "the function is also called where no loop is": (
-        "def step(x):\n    model(x).mean().backward(retain_graph=True)\n\nfor x in loader:\n    step(x)\nstep(torch.ones(4))\n",
-        ELSEWHERE,
-    ),
-    "the function calls itself": (
-        "def step(x, n=2):\n    model(x).mean().backward(retain_graph=True)\n    if n:\n        step(x, n - 1)\n\n"
-        "for x in loader:\n    step(x)\n",
-        ELSEWHERE,
-    ),
-    "something else is made of the function": (
-        "import contextlib\n\n@contextlib.contextmanager\ndef step(x):\n    loss = model(x).mean()\n"
-        "    loss.backward(retain_graph=True)\n    yield loss\n\nfor x in loader:\n    with step(x) as loss:\n"
-        "        loss.backward()\n",
-        ELSEWHERE,
-    ),
-    "the function goes on later": (
-        "def steps():\n    loss = model(torch.ones(4)).mean()\n    yield loss\n    loss.backward(retain_graph=True)\n    yield loss\n\n"
-        "for _ in range(3):\n    for loss in steps():\n        pass\n    loss.backward()\n",
-        ELSEWHERE,
-    ),
-    "a method of the name is called of what is not known": (
-        "from agents import make\n\nclass Agent:\n    def learn(self, x):\n        loss = model(x).mean()\n"
-        "        loss.backward(retain_graph=True)\n        return loss\n\n"
-        "own, other = Agent(), make(Agent)\nfor x in loader:\n    own.learn(x)\nfor x in loader:\n    other.learn(x).backward()\n",
-        ELSEWHERE,
-    ),
-    "a comprehension calls the function": (
-        "def step(x):\n    model(x).mean().backward(retain_graph=True)\n\nfor batch in loader:\n    [step(x) for x in batch]\n",
-        "a comprehension runs it for several tensors, whose graphs may be one",
-    ),
-    "the loop calls the function for each of two losses": (
-        "def back(loss):\n    loss.backward(retain_graph=True)\n\nfor x in loader:\n    out = model(x)\n    back(out.mean())\n"
-        "    back(out.square().mean())\n",
-        f"another backward of the iteration may go through the graph (line {N + 2})",
-    ),
-    "the loop differentiates what the function returns": (
-        "def step(x):\n    loss = model(x).mean()\n    loss.backward(retain_graph=True)\n    return loss\n\n"
-        "for x in loader:\n    (step(x) * 2).backward()\n",
-        f"another backward of the iteration may go through the graph (line {N + 7})",
-    ),
-    "the function keeps a state of its object": (
-        "class Agent:\n    def __init__(self):\n        self.state = torch.zeros(1)\n\n    def learn(self, x):\n"
-        "        self.state = model(x).mean() + self.state\n        self.state.backward(retain_graph=True)\n\n"
-        "agent = Agent()\nfor x in loader:\n    agent.learn(x)\n",
-        f"'self.state' may have a graph from before the iteration (line {N + 6})",
-    ),
-    "the function is given a state, and returns it": (
-        "def learn(x, state):\n    state = model(x).mean() + state\n    state.backward(retain_graph=True)\n    return state\n\n"
-        "state = torch.zeros(1)\nfor x in loader:\n    state = learn(x, state)\n",
-        FROM_BEFORE.format(N + 8),
-    ),
-    "one of two loops hands a state on": (
-        "def learn(x, state):\n    state = model(x).mean() + state\n    state.backward(retain_graph=True)\n    return state\n\n"
-        "state = torch.zeros(1)\nfor x in loader:\n    learn(x, torch.zeros(1))\nfor x in loader:\n    state = learn(x, state)\n",
-        FROM_BEFORE.format(N + 10),
-    ),
-    "another loop differentiates what the function returns": (
-        "kept = []\n\ndef learn(x):\n    loss = model(x).mean()\n    loss.backward(retain_graph=True)\n    return loss\n\n"
-        "for x in loader:\n    kept.append(learn(x))\nfor loss in kept:\n    loss.backward()\n",
-        f"a tensor of the iteration is kept (line {N + 11}), and another backward may go through it (line {N + 11})",
     ),
     "a table that is filled with what a model computes": (
         "table = torch.zeros(4)\ntable[0] = model(torch.ones(4))[0]\nfor x in loader:\n"
@@ -219,19 +115,6 @@ NEEDED = {
         "        self.table[0] = model(torch.ones(4))[0]\n\n    def forward(self, x):\n        return model(x * self.table)\n\n"
         "net = Net()\nfor x in loader:\n    net(x).mean().backward(retain_graph=True)\n",
         f"'self.table' may have a graph from before the iteration (line {N + 8})",
-    ),
-    "a part of a tensor of an object is copied": (
-        "class Memory:\n    def __init__(self):\n        self.rows = torch.zeros(9, 1)\n\n    def learn(self, x):\n"
-        "        out = model(x)\n        self.rows[0].copy_(out[0])\n        out.mean().backward(retain_graph=True)\n\n"
-        "memory = Memory()\nfor x in loader:\n    memory.learn(x)\n",
-        f"'self.rows[0]' is changed in place, and may keep a graph (line {N + 7})",
-    ),
-    "an attribute that comes from a file, or is computed": (
-        "class Agent:\n    def __init__(self, saved):\n        self.scale = saved['scale'] if saved else 1\n"
-        "        if not saved:\n            self.scale = model(torch.ones(4))\n\n"
-        "    def learn(self, x):\n        (model(x) * self.scale).mean().backward(retain_graph=True)\n\n"
-        "agent = Agent({})\nfor x in loader:\n    agent.learn(x)\n",
-        f"'self.scale' may have a graph from before the iteration (line {N + 8})",
     ),
     "tensors of another shape of which one has a graph": (
         "width = model(torch.ones(4))\n\ndef loss(x):\n    both = torch.broadcast_tensors(model(x), width)\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ from codemods.dataflow.values import (
     Instance,
     Literal,
     Made,
-    Method,
     MovedTensor,
     Plain,
     Tensor,
@@ -28,7 +26,7 @@ from codemods.dataflow.values import (
 )
 from codemods.facts.autograd.carriers import may_carry
 from codemods.facts.autograd.double_backward import keeps_graph, retains, surely_retains
-from codemods.facts.loops import module_of, place
+from codemods.facts.loops import place
 from codemods.facts.reach import Reach, own, stores, switches_gradients_off
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.graph_obstacles import GraphObstacles
@@ -39,13 +37,12 @@ from codemods.facts.training.seen_tensors import changed_by
 from codemods.library.kinds import PARAMETER, kind
 from codemods.library.operators import Memory, operator
 from codemods.library.operators import function as torch_function
-from codemods.library.packages import is_known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
     from codemods.facts.script import Script
 
@@ -92,15 +89,12 @@ def _why_decided(script: Script, call: ast.Call, argument: ast.keyword | None) -
 
 def _why_needed(script: Script, call: ast.Call) -> Reason | None:
     """Why something may use the graph after the backward; None where surely nothing does."""
-    passes = _passes(script, script.module, call, ())
-    if isinstance(passes, Reason):
-        return passes
-    return next(filter(None, (_why_needed_in(script, each, call) for each in passes)), None)
-
-
-def _why_needed_in(script: Script, run: _Pass, call: ast.Call) -> Reason | None:
-    """The same, of one loop that runs the backward."""
-    script, loop = script.seen_from(run.module, script.told), run.loop
+    loop = _loop(script.module, call)
+    if loop is None:
+        text = "what calls its function again may use the graph, too:"
+        return Reason(_CODE, text, remedy="take retain_graph away if nothing does")
+    if isinstance(loop, Reason):
+        return loop
     return (
         _why_later_backward(script, loop, call)
         or _why_called_unseen(script, loop)
@@ -109,76 +103,9 @@ def _why_needed_in(script: Script, run: _Pass, call: ast.Call) -> Reason | None:
         or _why_model_keeps(script, loop)
         or _why_from_before(script, loop)
         or _why_batches_carry(script)
-        or _why_used_later(script, run)
+        or _why_used_later(script, loop, call)
         or _why_looked_at(script)
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Pass:
-    """A loop that runs the backward once in each of its passes."""
-
-    module: Module
-    loop: ast.For | ast.While
-    functions: tuple[Callee, ...]
-    """Those that the loop calls on the way to it, each from this one place."""
-
-
-def _passes(script: Script, module: Module, node: ast.AST, inside: tuple[Callee, ...]) -> list[_Pass] | Reason:
-    """The innermost loops around what runs, in its function or around the calls of that; or why not all are known."""
-    loop, function = _loop(module, node), module.function(node)
-    if isinstance(loop, Reason):
-        return loop
-    if loop is not None:
-        return [_Pass(module, loop, _called_once(script, inside))]
-    calls = script.flow.callers(function) if isinstance(function, ast.FunctionDef) else ()
-    is_seen = isinstance(function, ast.FunctionDef) and _runs_as_called(script, function, calls)
-    if not calls or not is_seen or function is None or function in inside:
-        text = "the loop that runs it is in other code, which may use the graph again:"
-        return Reason(_CODE, text, remedy="take retain_graph away if nothing does")
-    found: list[_Pass] = []
-    for each in calls:
-        passes = _passes(script, module_of(script.flow, each), each, (*inside, function))
-        if isinstance(passes, Reason):
-            return passes
-        found += passes
-    return found
-
-
-def _called_once(script: Script, functions: Sequence[Callee]) -> tuple[Callee, ...]:
-    """The functions, from the last on, as long as each is called in one place."""
-    alone = itertools.takewhile(lambda each: len(script.flow.callers(each)) == 1, reversed(functions))
-    return tuple(alone)
-
-
-def _runs_as_called(script: Script, function: ast.FunctionDef, calls: Sequence[ast.Call]) -> bool:
-    """Whether the function runs where it is seen to be called, from its start to its end, and nowhere else."""
-    if any(all(each.site is not function for each in script.flow.values(call.func)) for call in calls):
-        return False  # ``map(step, batches)``
-    is_generator = any(True for _ in own(function, ast.Yield, ast.YieldFrom))
-    is_other = script.flow.escapes(function) or decorators(function) or is_generator
-    return not is_other and not any(_may_call(script, each, function) for each in _unknown_calls(script, function.name))
-
-
-def _unknown_calls(script: Script, name: str) -> Iterator[ast.Call]:
-    """The calls of a method of that name of what is not known."""
-    for module in script.modules:
-        for call in module.nodes(ast.Call):
-            is_named = isinstance(call.func, ast.Attribute) and call.func.attr == name
-            if is_named and any(map(_is_unknown_method, script.flow.values(call.func))):
-                yield call
-
-
-def _is_unknown_method(value: Value) -> bool:
-    """Whether it is a method of what is not known, or of what a library made that is not known."""
-    owner = value.of if isinstance(value, Method) else None
-    is_opaque = isinstance(owner, Made) and not is_known(owner.name)
-    return isinstance(value, Unknown) or isinstance(owner, Unknown) or is_opaque
-
-
-def _may_call(script: Script, call: ast.Call, function: ast.FunctionDef) -> bool:
-    """Whether a call of a method of what is not known may be one of this function, which Python would take."""
-    return script.flow.owner(function) is not None and signature(function).bound().may_take(call)
 
 
 def _loop(module: Module, node: ast.AST) -> ast.For | ast.While | Reason | None:
@@ -574,12 +501,11 @@ def _is_updated(module: Module, name: ast.Name) -> bool:
     return isinstance(module.parent(name), ast.AugAssign)
 
 
-def _why_used_later(script: Script, run: _Pass) -> Reason | None:
+def _why_used_later(script: Script, loop: ast.For | ast.While, call: ast.Call) -> Reason | None:
     """Why another backward, outside of the iteration, may go through the graph."""
-    module, loop, uses = run.module, run.loop, script.whole.graph_uses
+    module, uses = script.module, script.whole.graph_uses
     events = script.whole.iterations.of(loop, module).events
-    frames = {module.function(loop), *run.functions}
-    inside = {event.node for event in events if event.frame in frames}
+    inside = {event.node for event in events if event.frame is module.function(call)}
     others = (
         (where, each)
         for where in script.modules
