@@ -271,7 +271,7 @@ class _Late:
                 if not _exclude_each_other(self._flow, first, second):
                     return self._unseen(second.module, second.node)
         models = [each.value for each in self._models]
-        found = Courses(self._flow, self._made.value, models, self._iterations).what_varies()
+        found = Courses(self._flow, models, self._iterations).what_varies()
         return None if found is None else self._unseen(*found)
 
     def _unseen(self, module: Module, node: ast.AST) -> Reason:

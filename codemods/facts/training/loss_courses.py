@@ -15,16 +15,13 @@ from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, children, is_name, last_name, walk
 from codemods.dataflow.values import (
-    NONE,
     Container,
     External,
     Function,
     Instance,
-    Literal,
     Made,
     Method,
     Partial,
-    Plain,
     Tensor,
     Unknown,
     library_names,
@@ -33,7 +30,6 @@ from codemods.dataflow.values import (
 from codemods.facts.loops import around, module_of
 from codemods.facts.models.layers import Model
 from codemods.facts.models.skipped_layers import has_parameters
-from codemods.facts.reaching import targets
 from codemods.facts.training.iterations import EventKind
 from codemods.facts.training.steady_tests import SteadyTests
 from codemods.library.kinds import Kind, kind
@@ -44,7 +40,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
-    from codemods.facts.training.iterations import Event, TrainingIteration
+    from codemods.facts.training.iterations import TrainingIteration
 
 _KNOWN = ("torch", "torchvision", "timm", "segmentation_models_pytorch")
 """Libraries whose networks reach all of their layers in each call, in the same mode."""
@@ -79,18 +75,15 @@ class _Scope(NamedTuple):
 class Courses:
     """The ways by which the losses of some iterations are computed."""
 
-    def __init__(
-        self, flow: Flow, optimizer: Value, models: Iterable[Value], iterations: Iterable[TrainingIteration]
-    ) -> None:
+    def __init__(self, flow: Flow, models: Iterable[Value], iterations: Iterable[TrainingIteration]) -> None:
         self._flow = flow
-        self._optimizer = optimizer
         self._layers = dict.fromkeys(layer for each in models for layer in Model(flow, each).layers)
         self._iterations = tuple(iterations)
         self._steady = self._around_steps()
         self._known: frozenset[str] = frozenset()
         """The conditions that a whole step stands under."""
         self._seen: set[ast.AST] = set()
-        self._traced: set[tuple[ast.AST, str | ast.AST]] = set()
+        self._traced: set[tuple[ast.AST, str]] = set()
         self._mentions: dict[ast.AST, bool] = {}
         self._texts: list[str] = []
 
@@ -105,20 +98,16 @@ class Courses:
         for iteration in self._iterations:
             for event in iteration.of(EventKind.STEP, EventKind.BACKWARD):
                 way = [above for above, _ in around(self._flow, event.module, event.node)]
+                last = max((place for place, each in enumerate(way) if isinstance(each, LOOPS)), default=-1)
                 loops.update(each for each in way if isinstance(each, LOOPS))
+                functions.update(each for each in way[: last + 1] if isinstance(each, FUNCTIONS))
                 stepping.update(each for each in way if isinstance(each, FUNCTIONS))
             if isinstance(iteration.owner, FUNCTIONS):
                 functions.add(iteration.owner)
-        functions |= {each for each in stepping if self._runs_again(each)}
+        functions |= {each for each in stepping if len(self._flow.callers(each)) > 1}
         return SteadyTests(
             self._flow, loops=frozenset(loops), functions=frozenset(functions), stepping=frozenset(stepping)
         )
-
-    def _runs_again(self, function: Callee) -> bool:
-        """Whether a loop runs it, or more than one place does."""
-        module = self._flow.module_of(function)
-        outer = (above for above, _ in around(self._flow, module, _first(function)))
-        return len(self._flow.callers(function)) > 1 or any(isinstance(each, LOOPS) for each in outer)
 
     # Layers.
 
@@ -169,13 +158,10 @@ class Courses:
         return None
 
     def _in_iteration(self, iteration: TrainingIteration) -> _Place | None:
-        steps = {each.node: each for each in iteration.of(EventKind.STEP) if self._optimizer in each.subjects}
+        steps = {each.node: each for each in iteration.of(EventKind.STEP)}
         conditions = [each for step in steps.values() for each in step.conditions] if len(steps) == 1 else []
         self._known = frozenset(map(ast.unparse, conditions))
-        forgotten = self._forgotten(iteration, *steps.values()) if len(steps) == 1 else frozenset()
         for event in iteration.of(EventKind.BACKWARD):
-            if event in forgotten:
-                continue
             for test in event.conditions:
                 if not self._is_steady(test):
                     return module_of(self._flow, test), test
@@ -187,39 +173,6 @@ class Courses:
                 if found is not None:
                     return found
         return None
-
-    def _forgotten(self, iteration: TrainingIteration, step: Event) -> frozenset[Event]:
-        """The backwards whose gradients the optimizer drops before it steps: those of an attack on the inputs."""
-        events = iteration.events
-        last = events.index(step)
-        places = (place for place, each in enumerate(events[:last]) if self._drops(iteration, each, step))
-        return frozenset(events[: max(places, default=0)])
-
-    def _drops(self, iteration: TrainingIteration, event: Event, step: Event) -> bool:
-        """Whether it is ``optimizer.zero_grad()`` of what steps, and runs in each iteration that comes to the step."""
-        match event.node:
-            case ast.Call(ast.Attribute(owner, "zero_grad"), arguments, keywords):
-                keeps = any(not _is_true(each) for each in (*arguments, *(each.value for each in keywords)))
-            case _:
-                return False
-        if keeps or event.conditions or event.loops or step.loops or len(step.subjects) != 1:
-            return False
-        if _always_runs(event.module, event.node, iteration.owner):
-            return event.subjects == step.subjects
-        frame = event.frame
-        if frame is None or not _always_runs(event.module, event.node, frame):
-            return False
-        name = owner.id if isinstance(owner, ast.Name) else ""
-        stores = event.module.stores.get(name, ())
-        calls = [each for each in self._flow.callers(frame) if iteration.owner in iteration.module.ancestors(each)]
-        given = [self._flow.bind(frame, each).given.get(name) for each in calls]
-        return (
-            len(calls) == 1
-            and _always_runs(iteration.module, calls[0], iteration.owner)
-            and not any(isinstance(each, ast.Return) and each.lineno < event.node.lineno for each in walk(frame))
-            and not any(event.module.function(each) is frame for each in stores)
-            and all(each is not None and self._flow.values(each) == step.subjects for each in given)
-        )
 
     def _is_steady(self, test: ast.expr) -> bool:
         if isinstance(test, ast.BoolOp):
@@ -239,8 +192,7 @@ class Courses:
         while size != len(found):
             size = len(found)
             for name, statement in stores:
-                given = any(self._carries(each, found) for each in _given(statement))
-                if name not in found and (given or self._runs_model_in(statement)):
+                if name not in found and any(self._carries(each, found) for each in _given(statement)):
                     found.add(name)
         return frozenset(found)
 
@@ -271,13 +223,6 @@ class Courses:
         )
         functions = (self._flow.run_by(each) for each in values if isinstance(each, (Function, Method, Partial)))
         return any(each is not None and self._mentions_model(each) for each in functions)
-
-    def _runs_model_in(self, statement: ast.AST) -> bool:
-        """``self.add(x)``, of a method that has a model."""
-        match statement:
-            case ast.Expr(ast.Call(ast.Attribute()) as call):
-                return any(map(self._mentions_model, self._called(call)))
-        return False
 
     def _carries(self, node: ast.AST, names: Iterable[str]) -> bool:
         """Whether an expression may depend on a parameter: not by a shape alone."""
@@ -313,31 +258,17 @@ class Courses:
             found = self._expression(scope, here)
             if found is not None:
                 return found
-            for name in self._attached(here):
-                if not isinstance(name, ast.Name) or not (scope.is_inside or name.id in scope.carrying):
+            for name in dict.fromkeys(each.id for each in walk(here) if isinstance(each, ast.Name)):
+                if (scope.node, name) in self._traced or not (scope.is_inside or name in scope.carrying):
                     continue
-                if (scope.node, name.id) not in self._traced:
-                    self._traced.add((scope.node, name.id))
-                    found = self._through_callers(scope, name.id)
+                self._traced.add((scope.node, name))
+                found = self._through_callers(scope, name)
                 for statement in self._setting(scope, name) if found is None else ():
-                    if (scope.node, statement) not in self._traced:
-                        self._traced.add((scope.node, statement))
-                        found = found or self._conditions(scope, statement) or self._in_place(statement)
-                        pending += _given(statement)
+                    found = found or self._conditions(scope, statement) or self._in_place(statement)
+                    pending += _given(statement)
                 if found is not None:
                     return found
         return None
-
-    def _attached(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The parts of an expression that gradients flow to: not those of ``x.detach()`` and ``x > y``."""
-        match node:
-            case ast.Attribute(_, "data") | ast.Call(ast.Attribute(_, "detach")) | ast.Compare():
-                return
-            case ast.Call(func) if library_names(self._flow.values(func)) == {"torch.autograd.Variable"}:
-                return
-        yield node
-        for each in children(node):
-            yield from self._attached(each)
 
     def _repeated_stores(self, scope: _Scope) -> list[tuple[str, ast.AST]]:
         """What sets the names of a scope in each step: a call of no function of the project does not."""
@@ -349,30 +280,9 @@ class Courses:
                     is_model = any(self._is_model(part) for part in given if is_name(part, name))
                     if is_model or not self._called(call):
                         continue
-                case ast.Expr(ast.Call(ast.Attribute(owner)) as call) if self._is_library(owner) or self._sets(call):
-                    continue
             if self._repeats(scope, each):
                 found.append((name, each))
         return found
-
-    def _is_library(self, node: ast.expr) -> bool:
-        """``torch`` of ``torch.save(…)``, which holds nothing."""
-        values = self._flow.values(node)
-        return bool(values) and all(isinstance(each, External) for each in values)
-
-    def _sets(self, call: ast.Call) -> bool:
-        """``self.log(loss)``: what it sets of the object shows where that is read, if it changes no tensor in place."""
-        match call.func:
-            case ast.Attribute(owner):
-                values = self._flow.values(owner)
-                called = self._called(call)
-            case _:
-                return False
-        if not called or not all(isinstance(each, Instance) and kind(self._flow, each) is None for each in values):
-            return False
-        reached = closure(called, lambda each: (one for node in _calls(each) for one in self._called(node)))
-        names = (last_name(node.func) or "" for each in reached for node in _calls(each))
-        return not any(name.endswith("_") and not name.endswith("__") for name in names)
 
     def _in_place(self, statement: ast.AST) -> _Place | None:
         """A condition in a function that may change what it is given: ``add(losses, aux, epoch)``."""
@@ -384,20 +294,18 @@ class Courses:
                             return self._flow.module_of(function), node.test
         return None
 
-    def _setting(self, scope: _Scope, name: ast.Name) -> list[ast.AST]:
-        """The statements that set a name, as it is read there, or change what it holds."""
-        bound = targets(scope.node).of(name)
-        loop = _loop(scope.module, name)
-        is_of_pass = bool(bound) and all(_is_in(scope.module, each, loop) for each in bound or ())
-        found = []
-        for stored, each in self._repeated_stores(scope):
-            if stored == name.id:
-                if bound is not None and _binds(each, name.id):
-                    is_last = any(_is_in(scope.module, one, each) for one in bound)
-                else:
-                    is_last = not is_of_pass or _is_in(scope.module, each, loop)
-                found += [each] if is_last else []
-        return found
+    def _setting(self, scope: _Scope, name: str) -> list[ast.AST]:
+        """The statements that set a name, as the step reads it: in its own pass, where each pass sets it anew."""
+        found = [each for stored, each in self._repeated_stores(scope) if stored == name]
+        loop = next((each for each in scope.module.ancestors(scope.step) if isinstance(each, LOOPS)), None)
+        inside = [each for each in found if loop is not None and loop in scope.module.ancestors(each)]
+        anew = any(
+            isinstance(each, ast.Assign)
+            and scope.module.parent(each) in scope.above
+            and not any(isinstance(part, ast.Name) and part.id == name for part in walk(each.value))
+            for each in inside
+        )
+        return inside if anew and loop in scope.above else found
 
     def _through_callers(self, scope: _Scope, name: str) -> _Place | None:
         """What the calls of the function that steps give it."""
@@ -470,9 +378,7 @@ class Courses:
     def _leaving(self, scope: _Scope, loop: ast.AST) -> ast.AST | None:
         """The condition by which a loop ends early, or leaves out a pass."""
         for node in walk(loop):
-            if isinstance(node, ast.Return) or (
-                isinstance(node, (ast.Break, ast.Continue)) and _loop(scope.module, node) is loop
-            ):
+            if isinstance(node, (ast.Break, ast.Continue, ast.Return)):
                 for above in scope.module.ancestors(node):
                     if above is loop:
                         break
@@ -587,7 +493,8 @@ class Courses:
             case ast.Name(other):
                 return other == name
             case ast.Call(ast.Attribute(owner, method), [first, *_]) if method in _KEEPING:
-                if self._is_library(owner):
+                owners = self._flow.values(owner)
+                if owners and all(isinstance(each, External) for each in owners):
                     rest = arguments_of(value)[1:]
                     return self._is_kept(first, name) and not any(self._carries(each, ()) for each in rest)
         match value:
@@ -606,7 +513,7 @@ class Courses:
     # Expressions.
 
     def _expression(self, scope: _Scope, expression: ast.expr) -> _Place | None:
-        for node in self._attached(expression):
+        for node in walk(expression):
             found = self._choice(scope, node)
             if found is not None:
                 return scope.module, found
@@ -634,18 +541,12 @@ class Courses:
                 return self._item(scope, value, index)
             case ast.BinOp(ast.List() | ast.Tuple() | ast.ListComp(), ast.Mult(), times):
                 return None if self._is_steady(times) else times
-            case ast.Attribute(owner, name) if self._steady.is_set_late(name) and not self._is_factor(scope, node):
+            case ast.Attribute(owner, name) if self._steady.is_set_late(name):
                 # An attribute of an object of the script, which may be another one later.
                 owners = self._flow.values(owner)
                 is_own = any(isinstance(each, Instance) or kind(self._flow, each) is Kind.MODEL for each in owners)
                 return node if is_own else None
         return None
-
-    def _is_factor(self, scope: _Scope, node: ast.Attribute) -> bool:
-        """``self.beta * kl``, of a number: what is computed with it depends on the same, whichever it is."""
-        values = self._flow.values(node)
-        is_number = bool(values) and all(isinstance(each, (Plain, Literal)) for each in values) and NONE not in values
-        return is_number and isinstance(scope.module.parent(node), ast.BinOp)
 
     def _item(self, scope: _Scope, value: ast.expr, index: ast.expr) -> ast.AST | None:
         is_tensor = self._is_tensor(value) or _indexes_tensor(index)
@@ -709,59 +610,6 @@ class Courses:
                     if found is not None:
                         return found
         return None
-
-
-def _binds(statement: ast.AST, name: str) -> bool:
-    """Whether it sets a name, and does not only change what that holds."""
-    match statement:
-        case ast.Assign(targets=parts):
-            pass
-        case ast.AnnAssign(target=target) | ast.NamedExpr(target=target) | ast.For(target=target):
-            parts = [target]
-        case ast.With(items):
-            parts = [each.optional_vars for each in items if each.optional_vars is not None]
-        case _:
-            return False
-    return any(is_name(each, name) for part in parts for each in _unpacked(part))
-
-
-def _unpacked(target: ast.expr) -> Iterator[ast.expr]:
-    yield from (
-        (each for part in target.elts for each in _unpacked(part))
-        if isinstance(target, (ast.Tuple, ast.List))
-        else [target]
-    )
-
-
-def _calls(function: ast.AST) -> Iterator[ast.Call]:
-    return (each for each in walk(function) if isinstance(each, ast.Call))
-
-
-def _loop(module: Module, node: ast.AST) -> ast.AST | None:
-    """The innermost loop around a node."""
-    return next((each for each in module.ancestors(node) if isinstance(each, LOOPS)), None)
-
-
-def _is_in(module: Module, node: ast.AST, outer: ast.AST | None) -> bool:
-    return any(each is outer for each in module.ancestors(node))
-
-
-def _always_runs(module: Module, call: ast.AST, outer: ast.AST) -> bool:
-    """Whether a call is a statement, or all that one assigns, directly in a loop or function."""
-    statement = module.parent(call)
-    above = module.parent(statement) if isinstance(statement, (ast.Expr, ast.Assign)) else None
-    while isinstance(above, ast.With):
-        above = module.parent(above)
-    return above is outer
-
-
-def _is_true(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
-
-
-def _first(function: Callee) -> ast.AST:
-    """The first part of its body."""
-    return function.body if isinstance(function, ast.Lambda) else function.body[0]
 
 
 def _stores(scope: _Scope) -> Iterator[tuple[str, ast.AST]]:
