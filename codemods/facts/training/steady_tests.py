@@ -19,7 +19,7 @@ from codemods.facts.models.fixed_tests import FixedTests
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from codemods.dataflow.source import Callee, Module
 
@@ -51,8 +51,8 @@ class SteadyTests(FixedTests):
         match node:
             case ast.Compare(ast.Attribute(value, name), [ast.Is() | ast.IsNot()], [ast.Constant(None)]):
                 return self.holds(value) and not self.is_set_late(name)
-            case ast.Compare(ast.Name(name) as value, [ast.Is() | ast.IsNot()], [ast.Constant(None)]):
-                return self._fills(node, name) or self._is_there(value) or super().holds(node)
+            case ast.Compare(ast.Name(name), [ast.Is() | ast.IsNot()], [ast.Constant(None)]) if self._fills(node, name):
+                return True
             case ast.Attribute(_, "training"):
                 return self._is_set_to_train()
             case ast.Attribute(_, name) if self.is_set_late(name) or self._is_tensor(node):
@@ -80,17 +80,6 @@ class SteadyTests(FixedTests):
             and isinstance(node.left, ast.Name)
             and self._is_fixed_parameter(node.left, function, name)
         )
-
-    def _is_there(self, node: ast.expr) -> bool:
-        """Whether the places that give a value always give ``None``, or never, each call of a function its own."""
-        if isinstance(node, ast.Name):
-            module = module_of(self.flow, node)
-            function = _holder(module, node, node.id)
-            if function is not None and node.id in signature(function).names:
-                own = (each for each in module.stores.get(node.id, ()) if module.function(each) is function)
-                return not any(own) and self._is_given_alike(node, function, self._is_there)
-        values = self.flow.values(node)
-        return (bool(values) and all(isinstance(each, Tensor) for each in values)) or self.holds(node)
 
     def is_set_late(self, name: str) -> bool:
         """Whether an attribute of that name may get another value after its object is made."""
@@ -180,14 +169,10 @@ class SteadyTests(FixedTests):
             for each in module.stores.get(name, ())
             if isinstance(each, ast.Name) and module.function(each) is function
         ]
-        inner = _bound_around(module, own, node)
-        if own and (function is not None or inner is not own):
-            if len(inner) > 1 and any(self._is_in_loops(module, each) for each in inner):
+        if function is not None and own:
+            if len(own) > 1 and any(self._is_in_loops(module, each) for each in own):
                 return False
-            is_parameter = function is not None and inner is own and name in signature(function).names
-            if function is not None and is_parameter and not self._is_fixed_parameter(node, function, name):
-                return False
-            return all(map(partial(self._is_fixed_binding, module), inner))
+            return all(map(partial(self._is_fixed_binding, module), own))
         return super()._is_fixed_name(node, name)
 
     def _is_in_loops(self, module: Module, node: ast.AST) -> bool:
@@ -199,17 +184,7 @@ class SteadyTests(FixedTests):
         self._pending.add(store)
         found = self._is_stored_always(module, store)
         self._pending.discard(store)
-        return found and (self._is_name_of_part(module, store) or super()._is_fixed_binding(module, store))
-
-    def _is_name_of_part(self, module: Module, store: ast.Name) -> bool:
-        """``for name, p in model.named_parameters()``: a model has the same ones in each step."""
-        match module.parent(store):
-            case ast.Tuple([first, _]) as target if first is store:
-                match module.parent(target):
-                    case ast.For(iter=ast.Call(ast.Attribute(owner, "named_parameters" | "named_modules"))):
-                        values = self.flow.values(owner)
-                        return bool(values) and all(kind(self.flow, each) is Kind.MODEL for each in values)
-        return False
+        return found and super()._is_fixed_binding(module, store)
 
     def _is_stored_always(self, module: Module, store: ast.Name) -> bool:
         for above in module.ancestors(store):
@@ -226,18 +201,14 @@ class SteadyTests(FixedTests):
     def _is_fixed_parameter(self, node: ast.Name, function: Callee, name: str) -> bool:
         if super()._is_fixed_parameter(node, function, name):
             return True
-        return self._is_given_alike(node, function, self.holds)
-
-    def _is_given_alike(self, node: ast.Name, function: Callee, holds: Callable[[ast.expr], bool]) -> bool:
-        """Whether each place in the code of a step gives a parameter the same each time, though others differ."""
-        name = node.id
         if function in self.stepping or function in self._pending:
             return False
         callers = self.flow.callers(function)
         bound = [self.flow.bind(function, call) for call in callers]
         given = [each.given.get(name, signature(function).defaults.get(name)) for each in bound]
         self._pending.add(function)
-        found = all(each.is_whole for each in bound) and all(each is not None and holds(each) for each in given)
+        # Each place in the code of a step gives it the same each time, though others may give something else.
+        found = all(each.is_whole for each in bound) and all(each is not None and self.holds(each) for each in given)
         self._pending.discard(function)
         if not found or not callers:
             return False
@@ -246,10 +217,8 @@ class SteadyTests(FixedTests):
 
     def _runs_unseen(self, call: ast.Call) -> bool:
         """Whether a call that is not followed may be of a model, and gives more than one argument."""
-        values = self.flow.values(call.func)
-        is_followed = all(self.flow.run_by(each) is not None for each in values)
-        kinds = {kind(self.flow, each) for each in values}
-        return Kind.MODEL in kinds and not is_followed and len(arguments_of(call)) > 1
+        kinds = {kind(self.flow, each) for each in self.flow.values(call.func)}
+        return Kind.MODEL in kinds and len(arguments_of(call)) > 1
 
 
 def _registers(node: ast.AST) -> bool:
@@ -263,16 +232,6 @@ def _around_in(module: Module, node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(above, FUNCTIONS):
             return
         yield above
-
-
-def _bound_around(module: Module, stores: list[ast.Name], node: ast.AST) -> list[ast.Name]:
-    """Of the places that bind a name, the loop that the node stands in, where nothing in that binds it again."""
-    for above in module.ancestors(node):
-        if isinstance(above, ast.For):
-            inside = [each for each in stores if above in module.ancestors(each)]
-            if inside:
-                return inside if all(each in walk(above.target) for each in inside) else stores
-    return stores
 
 
 def _holder(module: Module, node: ast.AST, name: str) -> Callee | None:
