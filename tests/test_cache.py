@@ -167,15 +167,6 @@ def test_a_file_with_the_same_size_and_time_was_touched_all_the_same(tmp_path: P
     assert not is_unchanged(before)
 
 
-def test_a_shell_script_may_decide_which_modules_are_found(tmp_path: Path) -> None:
-    script = tmp_path / "run.sh"
-    script.write_text("PYTHONPATH=a python train.py")
-    before = snapshot([str(tmp_path)], time.time_ns() + 10 * 10**9)
-    assert before is not None
-    script.write_text("PYTHONPATH=b python train.py")
-    assert not is_unchanged(before)
-
-
 # check.
 
 

@@ -24,7 +24,6 @@ from platformdirs import user_cache_path
 
 from autotune_rewrite import __version__
 from autotune_rewrite.project.configuration import FILES
-from autotune_rewrite.project.shell_paths import may_speak
 from autotune_rewrite.project.target import LOCKS, PATTERNS, SPEAKING, read_in
 
 if TYPE_CHECKING:
@@ -235,8 +234,7 @@ def _above(top: str) -> Iterator[str]:
 
 def _may_be_read(name: str) -> bool:
     is_command = "." not in name  # if its first line names Python
-    speaks = name.startswith(_SPEAKING) or may_speak(name)
-    return is_command or speaks or name.endswith(_READ) or name in _ALL_BESIDE
+    return is_command or name.endswith(_READ) or name.startswith(_SPEAKING) or name in _ALL_BESIDE
 
 
 def _below(top: str) -> Iterator[str]:

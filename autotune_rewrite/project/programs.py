@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from autotune_rewrite.project import search_paths, shell_paths
+from autotune_rewrite.project import search_paths
 from autotune_rewrite.project.files import ENVIRONMENT_MARKS, SKIPPED, is_command
 from autotune_rewrite.project.imports import ALL, imports
 from codemods.library.kinds import FRAMEWORKS
@@ -165,18 +165,13 @@ class _Tree:
         self._named = {os.path.realpath(each): each for each in named}
         self._tops: dict[str, str] = {}
         self._files: dict[str, _File] = {}
-        self._speaking: dict[str, str] = {}
-        """The files that may name directories in ``PYTHONPATH``, with the tops of their projects."""
         self._given_tops = tuple(os.path.realpath(each) for each in tops)
         for path in self._named:
             self._files[path] = _File(path, self._top(os.path.dirname(path)))  # noqa: PTH120
         for top in dict.fromkeys(each.top for each in [*self._files.values()]):
             for path in _walk(top):
-                own = self._top_below(os.path.dirname(path), top)  # noqa: PTH120
-                if shell_paths.may_speak(os.path.basename(path)):  # noqa: PTH119
-                    self._speaking[path] = own
-                elif path not in self._files:
-                    self._files[path] = _File(path, own)
+                if path not in self._files:
+                    self._files[path] = _File(path, self._top_below(os.path.dirname(path), top))  # noqa: PTH120
         self._data: dict[str, bytes] = dict(opened)
         self._edges: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._local: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
@@ -229,14 +224,6 @@ class _Tree:
         """The directories that each file adds to where imports are searched."""
         return {path: search_paths.added(self._read(path), path) for path in self._files}
 
-    @cached_property
-    def _python_paths(self) -> dict[str, dict[tuple[str, ...], None]]:
-        """What the projects' shell scripts and READMEs set ``PYTHONPATH`` to, by the tops of the projects."""
-        found: defaultdict[str, dict[tuple[str, ...], None]] = defaultdict(dict)
-        for path, top in self._speaking.items():
-            found[top].update(dict.fromkeys(shell_paths.named(self._read(path), path, top)))
-        return found
-
     def _search(self, file: _File) -> _Search:
         """Where imports are searched if the file is run."""
         return _Search(file.directory, file.top).adding(*self._added[file.path])
@@ -280,15 +267,15 @@ class _Tree:
     def _is_library(self, place: str) -> bool:
         return os.path.basename(place) in _LIBRARIES or self._directories.get(place, 0) > _FILES_OF_A_LIBRARY  # noqa: PTH119
 
-    def _found(self, parts: tuple[str, ...], names: tuple[str, ...], search: _Search) -> str | None:
+    def _found(self, head: str, search: _Search, below: tuple[str, ...]) -> str | None:
         """The path, without suffix, of what the first part of a dotted name leads to in the project.
 
         Args:
-            parts: The parts of the name.
-            names: What is imported from there.
+            head: The first part.
             search: Where imports are searched.
+            below: What is asked for in it.
         """
-        head, below, top = parts[0], parts[1:2] or names, search.top
+        top = search.top
         if head in _LIBRARIES or head not in self._names:
             return None
         around = [search.directory]
@@ -305,43 +292,7 @@ class _Tree:
         regular = (
             each for each in places if self._module(each) is not None and (not is_beside or each in {hidden, *sure})
         )
-        found = next(regular, None) or next((each for each in places if each in self._directories), None)
-        if found in {hidden, *sure} or head in sys.stdlib_module_names:
-            return found
-        named = self._named_by_shell(head, search)
-        if named is None or not self._offers(named, parts[1:], names):
-            return found
-        # Nothing is searched above the script unless something says so, as ``PYTHONPATH=.`` does.
-        return found if found is not None and self._offers(found, parts[1:], names) else named
-
-    def _named_by_shell(self, head: str, search: _Search) -> str | None:
-        """What a name leads to by ``PYTHONPATH``, where all that set it lead to the same."""
-        found = set()
-        for directories in self._python_paths.get(search.top, ()):
-            places = [os.path.join(each, head) for each in directories]  # noqa: PTH118
-            regular = (each for each in places if self._module(each) is not None)
-            found.add(next(regular, None) or next((each for each in places if each in self._directories), None))
-        found.discard(None)
-        return found.pop() if len(found) == 1 else None
-
-    def _offers(self, place: str, below: tuple[str, ...], names: tuple[str, ...]) -> bool:
-        """Whether a package or module, by its path without suffix, may hold what is imported from it."""
-        for part in below:
-            place = os.path.join(place, part)  # noqa: PTH118
-            if self._module(place) is None and place not in self._directories:
-                return False
-        module = self._module(place)
-        text = self._read(module) if module is not None else b""
-        if not names or ALL in names:
-            return bool(below or text.strip()) or module == f"{place}.py"
-        if b"import *" in text or b"__getattr__" in text:
-            return True
-        # `x as y` asks for x alone.
-        asked = (each for before, each in zip(("", *names), names, strict=False) if "as" not in {before, each})
-        return all(
-            each.encode() in text or self._module(os.path.join(place, each)) is not None  # noqa: PTH118
-            for each in asked
-        )
+        return next(regular, None) or next((each for each in places if each in self._directories), None)
 
     def _imported(self, path: str, search: _Search) -> _Imported:
         """What a file imports; each script that imports the file itself asks again."""
@@ -360,7 +311,7 @@ class _Tree:
                     place = os.path.dirname(place)  # noqa: PTH120
                 below = parts
             else:
-                start = self._found(parts, names, search)
+                start = self._found(parts[0], search, parts[1:2] or names)
                 if start is None:
                     continue
                 if self._is_library(start):
@@ -514,10 +465,7 @@ def _name(place: str, base: str) -> str:
 
 
 def _walk(top: str) -> Iterator[str]:
-    """The files below a directory that are Python or may say where modules are searched, the nearer ones first.
-
-    What nobody wrote by hand is left out.
-    """
+    """The Python files below a directory, the nearer ones first, without what nobody wrote by hand."""
     waiting = deque([top])
     left = _ENTRIES
     while waiting and left > 0:
@@ -534,7 +482,7 @@ def _walk(top: str) -> Iterator[str]:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
-            elif shell_paths.may_speak(entry.name) or _is_python(entry):
+            elif _is_python(entry):
                 yield os.path.realpath(entry.path) if entry.is_symlink() else entry.path
 
 
