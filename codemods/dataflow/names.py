@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS, LEAVES, children, kept, last_name, lasting, walk
+from codemods.dataflow.source import FUNCTIONS, LEAVES, children, kept, lasting, walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -72,7 +72,7 @@ HIDDEN_BUILTINS = {"torch": words("abs all any bool compile complex float int ma
 
 
 _LIST_OBJECTS = frozenset({"vars", "dir"})
-_GIVE_MODULES = frozenset({"modules", "import_module", "__import__", "__main__"})
+_GIVE_MODULES = ("sys.modules", "import_module", "__import__", "import __main__", "import modules")
 
 
 @lru_cache(maxsize=4096)
@@ -179,12 +179,15 @@ _SILENT = frozenset(
 """The nodes that there are most of and that say nothing of names themselves."""
 
 
-def lists_object(call: ast.Call, names: Collection[str]) -> bool:
-    """Whether a call lists the attributes of an object that is none of these names, nor a module: ``vars(args)``."""
+def lists_object(module: Module, call: ast.Call, names: Collection[str]) -> bool:
+    """Whether a call lists the attributes of an object that is none of these names: ``vars(args)``.
+
+    Where a module has a name for itself, ``me = sys.modules[__name__]``, any object may be that.
+    """
     if not (call.args and isinstance(call.func, ast.Name) and call.func.id in _LIST_OBJECTS):
         return False
-    parts = {last_name(each) for each in walk(call.args[0]) if isinstance(each, (ast.Name, ast.Attribute))}
-    return parts.isdisjoint({*names, *_GIVE_MODULES})
+    parts = {each.id for each in walk(call.args[0]) if isinstance(each, ast.Name)}
+    return parts.isdisjoint(names) and not any(each in module.text for each in _GIVE_MODULES)
 
 
 @kept

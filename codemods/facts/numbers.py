@@ -367,6 +367,8 @@ class _Alone(_Numbers):
 
     def _holds(self, node: ast.expr) -> bool:
         match node:
+            case ast.Call(keywords=[*keywords]) if any(each.arg in {"out", "inplace"} for each in keywords):
+                return False
             case ast.Name():
                 is_own = self._home(node) is self._module.function(node)  # a global one may be anybody's
                 return is_own and self._all_hold(self._given(node))

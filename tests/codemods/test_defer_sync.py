@@ -463,13 +463,6 @@ SUMS = {
         "    print(math.fsum(each for each, _ in s))\n    s = []",
         "s = [tuple(one.item() for one in each) for each in s]\nreturn tuple(zip(*s))",
     ),
-    "a loss to which each pass adds before it is kept": (
-        "s = []",
-        "total = loss.detach() * 2\nif i:\n    total += loss.detach() / i\ns.append(total.item())",
-        "return s",
-        "total = loss.detach() * 2\nif i:\n    total += loss.detach() / i\ns.append(total.detach())",
-        "s = [each.item() for each in s]\nreturn s",
-    ),
     "a list and a sum": (
         "s, n = [], 0.0",
         "n += loss.item()\ns.append(loss.item())",

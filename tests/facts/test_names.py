@@ -211,7 +211,15 @@ def test_the_module_that_an_import_reads(statement: str, package: str, source: s
     ],
 )
 def test_what_lists_the_names_of_an_object(call: str, *, expected: bool) -> None:
-    node = ast.parse(call, mode="eval").body
-    assert isinstance(node, ast.Call)
+    module = Module("train.py", f"{call}\n")
+    node = module.nodes(ast.Call)[0]
 
-    assert names.lists_object(node, {"x"}) is expected
+    assert names.lists_object(module, node, {"x"}) is expected
+
+
+@pytest.mark.parametrize("named", ["import sys\nme = sys.modules[__name__]\n", "import __main__ as me\n"])
+def test_a_module_that_has_a_name_for_itself_is_no_object(named: str) -> None:
+    module = Module("train.py", f"{named}vars(me)\n")
+    (call,) = module.nodes(ast.Call)
+
+    assert not names.lists_object(module, call, {"x"})

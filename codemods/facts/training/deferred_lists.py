@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import is_pythons_own
-from codemods.dataflow.source import LOOPS, is_name, unparsed, walk
+from codemods.dataflow.source import LOOPS, unparsed, walk
 from codemods.dataflow.values import library_names
 from codemods.facts.models.local_steps import held_by, names_of_one, writes_into
 from codemods.facts.numbers import is_number_alone
@@ -108,26 +108,8 @@ class DeferredList(Deferral):
         for name in names_of_one(self.total.loop, root) if root is not None else ():
             written = (each for each in walk(self.total.loop) if writes_into(each, name))
             for node in (*written, *writes_after(self.flow, self.total.loop, one.node, name)):
-                if not self._is_made_before(name, node, one):
-                    return needed(module, node, f"'{name}' is written to in each iteration")
+                return needed(module, node, f"'{name}' is written to in each iteration")
         return None
-
-    def _is_made_before(self, name: str, write: ast.AST, one: Reading) -> bool:
-        """Whether each pass makes the tensor anew, and writes to it only then, and before it is read.
-
-        ``loss = criterion(out, y)``, ``loss += penalty`` and then ``losses.append(loss.item())``: the next pass writes
-        to another one.
-        """
-        module, span = one.module, one.module.span
-        if module.function(write) is not self.total.function or span(write)[1] > span(one.node)[0]:
-            return False
-        return any(
-            isinstance(each, ast.Assign)
-            and [is_name(target, name) for target in each.targets] == [True]
-            and held_by(each.value) is None
-            and span(each)[1] <= span(write)[0]
-            for each in self.total.loop.body
-        )
 
     def _why_computed(self, item: ast.expr) -> Reason | None:
         """Why what is computed of numbers that are read would come out otherwise on the device, or as another type."""

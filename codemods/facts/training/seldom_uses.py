@@ -108,7 +108,7 @@ class _Sinking:
                 return True
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
-            if node.func.id in _LOOK_AT_ALL and not lists_object(node, {self.name}):
+            if node.func.id in _LOOK_AT_ALL and not lists_object(self.module, node, {self.name}):
                 return True
         return False
 

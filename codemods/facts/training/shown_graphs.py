@@ -64,7 +64,7 @@ class Shown:
         self._done.add((scope, names))
         for node in own(scope or module.tree, ast.Name, ast.Call):
             if isinstance(node, ast.Call):
-                if _SEE_ALL & self._called(node) and not lists_object(node, names):
+                if _SEE_ALL & self._called(node) and not lists_object(module, node, names):
                     return node
             elif isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load):
                 found = self._shows(module, node, names, is_boxed=self._is_boxed(node))

@@ -271,7 +271,7 @@ class Total:
                 return self.seen(each, f"another function reads '{self.root}'")
         for call in own(self.module.tree if function is None else function, ast.Call):
             looks = isinstance(call.func, ast.Name) and call.func.id in _LOOK_AT_ALL
-            if looks and not lists_object(call, {self.root}):
+            if looks and not lists_object(self.module, call, {self.root}):
                 return self.seen(call, f"{last_name(call.func)}() may see '{self.root}'")
         if function is None and self.module.notebook:
             text = f"other cells would find a tensor in '{self.root}' where this one is interrupted"

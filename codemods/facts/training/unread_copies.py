@@ -86,4 +86,4 @@ def _is_unread(module: Module, name: ast.Name, value: ast.expr) -> bool:
 def _is_of_object(module: Module, looking: ast.Name, name: str) -> bool:
     """``vars(args)``."""
     call = module.parent(looking)
-    return isinstance(call, ast.Call) and call.func is looking and lists_object(call, {name})
+    return isinstance(call, ast.Call) and call.func is looking and lists_object(module, call, {name})
