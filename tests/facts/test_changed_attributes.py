@@ -64,6 +64,12 @@ def changed(text: str) -> bool:
         ),
         pytest.param("state = net.state_dict()\nfor k in state:\n    state[k][..., :2] = 1", id="by the state"),
         pytest.param("net.state_dict()['0.mask'].zero_()", id="by a state without a name"),
+        pytest.param("for k, v in net.state_dict().items():\n    v.fill_(1)", id="all of a state"),
+        pytest.param(
+            "for m in net.modules():\n    if isinstance(m, nn.Module) and hasattr(m, 'mask'):\n        m.mask.fill_(1)",
+            id="of all modules",
+        ),
+        pytest.param("net[0].register_buffer('mask', torch.ones(4, 4))", id="as another buffer"),
     ],
 )
 def test_it_may_be_another_one(text: str) -> None:

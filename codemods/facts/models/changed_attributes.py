@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
 
-_BUFFERS = frozenset({"buffers", "named_buffers"})
+_BUFFERS = frozenset({"buffers", "named_buffers", "state_dict"})
 _STATE = "state_dict"
 _SCALING = frozenset({"mul_", "div_"})
 
@@ -54,10 +54,13 @@ def _is_written_by_name(flow: Flow, module: Module, family: Collection[ast.AST],
 
 
 def _is_set(flow: Flow, module: Module, family: Collection[ast.AST], name: str, call: ast.Call) -> bool:
-    """``setattr(layer, "mask", mask)``."""
+    """``setattr(layer, "mask", mask)``, ``layer.register_buffer("mask", mask)``."""
     match call:
         case ast.Call(ast.Name("setattr"), [owner, ast.Constant(value), *_]) if value == name:
             return _may_be_one(flow, module, owner, family)
+        case ast.Call(ast.Attribute(owner, "register_buffer"), [ast.Constant(value), *_]) if value == name:
+            is_own = bool(set(family) & set(module.ancestors(call)))
+            return not is_own and _may_be_one(flow, module, owner, family)
     return False
 
 
@@ -82,8 +85,13 @@ def _is_of_library(flow: Flow, above: ast.AST, node: ast.expr) -> bool:
             case ast.Call(ast.Name("isinstance"), [owner, classes]) if ast.dump(owner) == ast.dump(node):
                 parts = classes.elts if isinstance(classes, ast.Tuple) else [classes]
                 found = [value for each in parts for value in flow.values(each)]
-                return bool(found) and all(each.name.startswith("torch.nn.") for each in found)
+                return bool(found) and all(_is_layer(each.name) for each in found)
     return False
+
+
+def _is_layer(name: str) -> bool:
+    """Whether the class of that qualified name is one of PyTorch's layers: ``nn.Module`` is the script's base, too."""
+    return name.startswith("torch.nn.") and name != "torch.nn.Module"
 
 
 def _is_written(module: Module, node: ast.expr) -> bool:
