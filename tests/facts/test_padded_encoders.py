@@ -10,6 +10,7 @@ import torch
 from probe import script
 
 from codemods.facts.models.padded_encoders import why_padding_filled
+from codemods.facts.reach import Reach
 
 CODE = """\
 import torch
@@ -74,7 +75,7 @@ def test_what_pytorch_does_with_padding_is_known(made: str, given: str, fills: b
 
     known = script(text)
     call = next(each for each in known.module.nodes(ast.Call) if ast.unparse(each) == "net(x)")
-    reason = why_padding_filled(known.flow, known.module, [call])
+    reason = why_padding_filled(Reach(known.flow), known.module, [call])
 
     assert (reason is not None) is fills
     if reason is not None:
@@ -95,4 +96,4 @@ def test_what_may_return_zeros(made: str, given: str) -> None:
     known = script(CODE.format(made=made, given=given))
     call = next(each for each in known.module.nodes(ast.Call) if ast.unparse(each) == "net(x)")
 
-    assert why_padding_filled(known.flow, known.module, [call]) is not None
+    assert why_padding_filled(Reach(known.flow), known.module, [call]) is not None

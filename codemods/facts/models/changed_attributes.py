@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Unknown, class_of
 from codemods.facts.models.local_steps import is_in_place, is_written_to
 
@@ -136,13 +136,15 @@ def _writes_constant(module: Module, node: ast.expr) -> bool:
 
 def _is_state(module: Module, node: ast.expr) -> bool:
     """Whether it is what ``state_dict()`` returned, there or under a name."""
-    if isinstance(node, ast.Name):
-        given = (
-            each.value for each in module.nodes(ast.Assign) if any(_is_named(one, node.id) for one in each.targets)
-        )
-        return any(isinstance(each, ast.Call) and _is_state(module, each) for each in given)
+    return node.id in _states(module) if isinstance(node, ast.Name) else _gives_state(node)
+
+
+@lasting  # each subscript asks
+def _states(module: Module) -> frozenset[str]:
+    """The names in a module that are given what ``state_dict()`` returned."""
+    given = (each for each in module.nodes(ast.Assign) if _gives_state(each.value))
+    return frozenset(target.id for each in given for target in each.targets if isinstance(target, ast.Name))
+
+
+def _gives_state(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == _STATE
-
-
-def _is_named(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.values import Made
-from codemods.facts.reach import Reach, own
+from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
+    from codemods.facts.reach import Reach
 
 _ENCODER, _LAYER, _TRANSFORMER = (
     f"torch.nn.{name}" for name in ("TransformerEncoder", "TransformerEncoderLayer", "Transformer")
@@ -30,11 +31,12 @@ _BATCH_FIRST = {_LAYER: 6, _TRANSFORMER: 10}
 _NORM_FIRST = {_LAYER: 7, _TRANSFORMER: 11}
 
 
-def why_padding_filled(flow: Flow, module: Module, calls: Iterable[ast.Call]) -> Reason | None:
+def why_padding_filled(reach: Reach, module: Module, calls: Iterable[ast.Call]) -> Reason | None:
     """Why calls of a module would return something else without gradients: they run such a transformer with padding."""
+    flow = reach.flow
     if not any("Transformer" in each.text for each in flow.modules):
         return None
-    for where, node in Reach(flow).code(module, calls):
+    for where, node in reach.code(module, calls):
         for call in own(node, ast.Call):
             for model in flow.values(call.func):
                 if isinstance(model, Made) and _drops_padding(flow, call, model):

@@ -13,6 +13,7 @@ from codemods.dataflow.values import HostTensor
 from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.models.padded_encoders import why_padding_filled
+from codemods.facts.reach import Reach
 from codemods.facts.reason import Reason
 from codemods.facts.training.acting import Acting
 from codemods.facts.training.evaluation_region import EvaluationRegion
@@ -56,6 +57,7 @@ class Evaluations:
 
     def __init__(self, flow: Flow, modules: Sequence[Module], iterations: Iterations) -> None:
         self._flow = flow
+        self._reach = Reach(flow)
         self._modules = modules
         self._iterations = iterations
         self._modes = Modes(flow, modules)
@@ -86,7 +88,7 @@ class Evaluations:
         """The region, which is left where a transformer in it would return zeros for padding without gradients."""
         if region.why_not is not None:
             return region
-        return replace(region, why_not=why_padding_filled(self._flow, region.module, region.calls))
+        return replace(region, why_not=why_padding_filled(self._reach, region.module, region.calls))
 
     def _chosen(self) -> Iterator[EvaluationRegion]:
         for module in self._modules:
