@@ -36,6 +36,21 @@ FREED = {
         "def train(model, loader):\n    for x in loader:\n        loss = model(x).square().mean()\n"
         "        loss.backward({})\n\ntrain(model, loader)\n"
     ),
+    "what the iteration reads is a size, goes to NumPy, or was just made": (
+        "import numpy as np\n\nclass Memory:\n    def __init__(self, rows):\n        self.rows, self.size = rows, rows.shape[0]\n\n"
+        "    def sample(self, n):\n        return self.rows[np.random.randint(0, min(self.size, 9), n)]\n\n"
+        "    def learn(self, width):\n        x = self.sample(3)\n        noise = x.new_empty(3, 4).uniform_(-1, 1)\n"
+        "        first, _ = torch.split(model(x + noise).repeat(1, 2), self.size // 12, dim=-1)\n"
+        "        return first.mean()\n\n"
+        "memory = Memory(torch.randn(12, 4))\nfor _ in range(3):\n    memory.learn(4).backward({})\n"
+    ),
+    "a memory that the iteration fills with what it is given": (
+        "class Memory:\n    def __init__(self):\n        self.rows, self.seen, self.at = torch.zeros(9, 4), torch.zeros(4), 0\n\n"
+        "    def put(self, row):\n        self.rows[self.at] = torch.tensor(row)\n        self.rows[0] *= 0.5\n"
+        "        self.seen.add_(1)\n        self.seen[0].copy_(torch.tensor(2.0))\n        self.at = (self.at + 1) % 9\n\n"
+        "    def learn(self):\n        return model(self.rows + self.seen).mean()\n\n"
+        "memory = Memory()\nfor i in range(3):\n    memory.put([1.0, 2.0, 3.0, float(i)])\n    memory.learn().backward({})\n"
+    ),
     "a buffer that is filled with numbers": (
         "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(4, 1)\n"
         "        self.table = torch.zeros(4)\n        self.table[1:] = torch.ones(3)\n        with torch.no_grad():\n"
@@ -94,6 +109,25 @@ NEEDED = {
         "losses = []\nfor x in loader:\n    loss = model(x).mean()\n    loss.backward(retain_graph=True)\n"
         "    losses.append(loss)\nsum(losses).backward()\n",
         f"a tensor of the iteration is kept (line {N + 6}), and another backward may go through it (line {N + 6})",
+    ),
+    "a method keeps a state of its object": (
+        "class Agent:\n    def __init__(self):\n        self.state = torch.zeros(1)\n\n    def learn(self, x):\n"
+        "        self.state = model(x).mean() + self.state\n        return self.state\n\n"
+        "agent = Agent()\nfor x in loader:\n    agent.learn(x).backward(retain_graph=True)\n",
+        f"'self.state' may have a graph from before the iteration (line {N + 6})",
+    ),
+    "a part of a tensor of an object is copied": (
+        "class Memory:\n    def __init__(self):\n        self.rows = torch.zeros(9, 1)\n\n    def learn(self, x):\n"
+        "        out = model(x)\n        self.rows[0].copy_(out[0])\n        return out.mean()\n\n"
+        "memory = Memory()\nfor x in loader:\n    memory.learn(x).backward(retain_graph=True)\n",
+        f"'self.rows[0]' is changed in place, and may keep a graph (line {N + 7})",
+    ),
+    "an attribute that comes from a file, or is computed": (
+        "class Agent:\n    def __init__(self, saved):\n        self.scale = saved['scale'] if saved else 1\n"
+        "        if not saved:\n            self.scale = model(torch.ones(4))\n\n"
+        "    def learn(self, x):\n        return (model(x) * self.scale).mean()\n\n"
+        "agent = Agent({})\nfor x in loader:\n    agent.learn(x).backward(retain_graph=True)\n",
+        f"'self.scale' may have a graph from before the iteration (line {N + 8})",
     ),
     "another function has the loop": (
         "def step(x):\n    loss = model(x).mean()\n    loss.backward(retain_graph=True)\n    return loss.item()\n\n"
